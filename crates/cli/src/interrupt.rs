@@ -8,9 +8,8 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use hobt_base::{SqlError, number};
+use hobt_base::number;
 use hobt_instruments::signals::{EndSignal, EndSignals};
 use hobt_session::{CancelHandle, stop_all_sessions};
 
@@ -161,39 +160,10 @@ impl Interrupts {
     }
 }
 
-/// How long a close waits for statements that are ending.
-const CLOSE_WAITS: Duration = Duration::from_secs(10);
-
-/// Closes an instance in which no batch begins any more. A statement whose results have been given may not have ended.
-///
-/// # Errors
-/// As of [`Instance::close`].
-pub(crate) fn close(instance: &Instance) -> Result<(), SqlError> {
-    let since = Instant::now();
-    loop {
-        match instance.clone().close() {
-            Err(error) if error.number == number::INSTANCE_IN_USE && since.elapsed() < CLOSE_WAITS => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            closed => return closed,
-        }
-    }
-}
-
-/// Rolls back the transactions that sessions have left open: the main thread, which owns them, waits for input.
-const ROLL_BACK_OPEN: &str = "DECLARE @kill varchar(8000) = '';
-    SELECT @kill += CONCAT('KILL ', session_id, '; ') FROM sys.dm_exec_sessions
-    WHERE open_transaction_count > 0 AND session_id <> @@SPID;
-    EXEC (@kill)";
-
 /// Ends the program while the main thread waits for input.
 fn close_and_exit(instance: &Instance, signal: EndSignal) -> ! {
-    // What it cannot roll back, the close tells.
-    let rolled_back = instance.session().and_then(|mut session| session.run(ROLL_BACK_OPEN).map(drop));
-    if let Err(error) = rolled_back {
-        eprintln!("{}\n{error}", error.header());
-    }
-    match close(instance) {
+    let ended = instance.server().end_open_transactions();
+    match ended.and_then(|()| instance.clone().close()) {
         Ok(()) => std::process::exit(signal.exit_code().into()),
         Err(error) => {
             eprintln!("{}\n{error}", error.header());

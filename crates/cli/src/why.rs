@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     let explained = explain(arguments, &instance, &mut session);
     interrupts.close();
     drop(session);
-    match explained.and(crate::interrupt::close(&instance)) {
+    match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if error.number == number::CANCELED && interrupts.exit_code().is_some() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_engine::Instance;
-use hobt_interpreter::{Environment, PRODUCT_VERSION, PlanStore};
+use hobt_interpreter::{Environment, PRODUCT_VERSION, PlanStore, SessionDirectory};
 use hobt_views::{Registry, SessionOptions, Views};
 
 use crate::session::Session;
@@ -44,6 +44,21 @@ impl Server {
     pub fn end_background(&self) {
         self.environment.statistics.close();
         self.environment.statistics.stop(None);
+    }
+
+    /// Ends the sessions that have a transaction open, as `KILL` does: what they run is cancelled, and their transactions
+    /// are rolled back. For a program that closes the instance while its sessions wait for input. Blocks.
+    ///
+    /// # Errors
+    /// 926 if a transaction could not be undone.
+    pub fn end_open_transactions(&self) -> Result<(), SqlError> {
+        for (session, ..) in self.registry.open_transactions() {
+            // One that has ended meanwhile has left nothing open.
+            if let Ok(Some(open)) = self.registry.kill(session) {
+                open.roll_back(self.instance())?;
+            }
+        }
+        Ok(())
     }
 
     /// The instance.

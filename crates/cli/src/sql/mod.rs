@@ -342,7 +342,7 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
     interrupts.close();
     drop(runner);
     // Whatever happened to the output, the databases are to be whole.
-    let closed = crate::interrupt::close(&instance);
+    let closed = instance.close();
     if let Err(error) = result
         && error.kind() != io::ErrorKind::BrokenPipe
     {

@@ -444,6 +444,22 @@ fn a_signal_between_batches_closes_the_instance() {
     folder.shows("SELECT a FROM t", "7");
 }
 
+/// The prompt waits for input with a transaction open. That is rolled back, and the instance closed.
+#[test]
+fn a_signal_beside_an_open_transaction_closes_the_instance() {
+    let folder = Folder::new();
+    folder.succeeds("USE d; CREATE TABLE t (a int); INSERT INTO t VALUES (7)");
+    for signal in ["TERM", "INT"] {
+        let mut running = Running::start(&folder);
+        running.send("USE d; BEGIN TRANSACTION; UPDATE t SET a = 8\nGO\nPRINT 'done'\nGO\n");
+        running.wait_for_line("done");
+        running.signal(signal);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(if signal == "TERM" { 143 } else { 130 }), "{text}");
+        folder.shows("SELECT a FROM t", "7");
+    }
+}
+
 #[test]
 fn an_interrupted_laboratory_leaves_a_whole_database() {
     for (signal, wanted) in [("INT", 130), ("TERM", 143)] {
