@@ -127,6 +127,19 @@ fn covers(file: FileId, pages: &Range<u32>, first: PageId, count: u32) -> bool {
 }
 
 impl State {
+    /// With these pages of the run list and runs. Further runs begin as short as the storage's settings say.
+    fn new(list: Vec<PageId>, runs: Vec<Run>, storage: &Storage) -> State {
+        let first_extents = storage.settings().run_extents_first;
+        State {
+            list,
+            runs,
+            next_extents: first_extents,
+            next_value_extents: first_extents,
+            dropped: false,
+            frees_when_undone: FreesWhenUndone::default(),
+        }
+    }
+
     /// The index of the run that new rows, or new large values, go to.
     fn tail(&self, contents: RunContents) -> Option<usize> {
         self.runs.iter().rposition(|run| run.contents == contents)
@@ -166,15 +179,9 @@ impl Hobt {
     ) -> Result<Arc<Hobt>, AccessError> {
         let Allocated { first, extents, .. } = storage.allocate_for(context, filegroup, 1)?;
         let run = list_run(first, extents);
-        let next_extents = storage.settings().run_extents_first;
-        let state = State {
-            list: vec![first],
-            runs: vec![run],
-            next_extents,
-            next_value_extents: next_extents,
-            dropped: false,
-            frees_when_undone: FreesWhenUndone::default(),
-        };
+        let mut state = State::new(vec![first], vec![run], storage);
+        let chain = storage.chain_of(context);
+        state.frees_when_undone.add(chain.as_ref());
         let identity = identity(first);
         let hobt = Arc::new(Hobt {
             storage: Arc::clone(storage),
@@ -190,11 +197,9 @@ impl Hobt {
             uncharged_reads: AtomicU64::new(0),
         });
         hobt.create_list_page(first, &[run], Logged::structure())?;
-        let chain = storage.chain_of(context);
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: the heap is marked as dropped, for all that refer to it, before its extents are
         // free.
-        hobt.state.write().frees_when_undone.add(chain.as_ref());
         let undone = Arc::clone(&hobt);
         context.on_undo(move || undone.storage.undo(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)
@@ -301,15 +306,7 @@ impl Hobt {
             let rule = "runs of a run list that share extents";
             return Err(storage.damaged(run_list, PageDamage::Structure { rule }));
         }
-        let next_extents = storage.settings().run_extents_first;
-        let state = State {
-            list,
-            runs,
-            next_extents,
-            next_value_extents: next_extents,
-            dropped: false,
-            frees_when_undone: FreesWhenUndone::default(),
-        };
+        let state = State::new(list, runs, storage);
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(row_count),

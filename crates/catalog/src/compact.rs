@@ -6,11 +6,9 @@
 
 use std::sync::atomic::Ordering;
 
-use hobt_access::Hobt;
 use hobt_base::EXTENT_PAGES;
 use hobt_instruments::rank::RankedGuard;
 use hobt_instruments::schedule::RwLockWriteGuard;
-use hobt_page::RowImage;
 use hobt_txn::StatementContext;
 
 use crate::error::CatalogError;
@@ -68,7 +66,12 @@ impl SystemHeaps {
         table: SystemTable,
     ) -> Result<(), CatalogError> {
         let heap = self.heap(table);
-        let rows = images(heap)?;
+        // Rows of system tables have no values on pages of their own.
+        let mut rows = Vec::new();
+        heap.for_each_row(&mut |page, slot, view| {
+            rows.push(view.row_image(slot).map_err(|damage| heap.damaged(page, damage))?);
+            Ok(())
+        })?;
         heap.truncate(ctx)?;
         rows.iter().try_for_each(|row| heap.insert(ctx, row).map(drop))?;
         Ok(())
@@ -79,16 +82,4 @@ impl SystemHeaps {
         let heap = self.system_heap(table);
         heap.settled_pages.store(heap.hobt.used_pages(), Ordering::Relaxed);
     }
-}
-
-/// All rows of a heap. Rows of system tables have no values on pages of their own.
-fn images(heap: &Hobt) -> Result<Vec<RowImage>, CatalogError> {
-    let mut rows = Vec::new();
-    heap.for_each_page(&mut |id, page| {
-        for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
-            rows.push(page.row_image(slot).map_err(|damage| heap.damaged(id, damage))?);
-        }
-        Ok(())
-    })?;
-    Ok(rows)
 }

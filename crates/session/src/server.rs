@@ -46,8 +46,9 @@ impl Server {
         self.environment.statistics.stop(None);
     }
 
-    /// Ends the sessions that have a transaction open, as `KILL` does: what they run is cancelled, and their transactions
-    /// are rolled back. For a program that closes the instance while its sessions wait for input. Blocks.
+    /// Ends the sessions that have a transaction open, as `KILL` does: what they run is cancelled, and their
+    /// transactions are rolled back. For a program that closes the instance while its sessions wait for input.
+    /// Blocks.
     ///
     /// # Errors
     /// 926 if a transaction could not be undone.

@@ -109,13 +109,12 @@ impl GivenUpRoom {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let due = self
-            .with_leaves(|leaves| leaves.by_page.get(&leaf).is_some_and(|all| all.iter().any(|one| one.log_bytes > 0)));
-        if !due {
-            return Ok(());
-        }
+        let due = |leaves: &mut Leaves| {
+            let is_due = leaves.by_page.get(&leaf)?.iter().any(|one| one.log_bytes > 0);
+            if is_due { leaves.by_page.remove(&leaf) } else { None }
+        };
         // Not under the lock: the log may grow.
-        let Some(mut all) = self.with_leaves(|leaves| leaves.by_page.remove(&leaf)) else { return Ok(()) };
+        let Some(mut all) = self.with_leaves(due) else { return Ok(()) };
         let mut reserved = Ok(());
         for one in &mut all {
             reserved = one.chain.upgrade().map_or(Ok(()), |chain| chain.reserve(one.log_bytes));

@@ -194,16 +194,10 @@ impl Hobt {
             self.row_count.store(0, Ordering::Relaxed);
             drop(counting);
             let hobt = Arc::clone(self);
-            let first_extents = self.storage.settings().run_extents_first;
-            let mut empty = State {
-                list: vec![self.identity.run_list],
-                runs: vec![emptied],
-                next_extents: first_extents,
-                next_value_extents: first_extents,
-                dropped: false,
-                frees_when_undone: std::mem::take(&mut state.frees_when_undone),
-            };
-            empty.frees_when_undone.add(chain.as_ref());
+            state.frees_when_undone.add(chain.as_ref());
+            let frees_when_undone = std::mem::take(&mut state.frees_when_undone);
+            let empty = State::new(vec![self.identity.run_list], vec![emptied], &self.storage);
+            let empty = State { frees_when_undone, ..empty };
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
             self.note_retired();

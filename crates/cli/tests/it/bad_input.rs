@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time after which a test counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::client::{PATIENCE, wait_until};
 
 /// A folder with an instance that is open only while a batch runs.
 struct Folder(tempfile::TempDir);
@@ -107,14 +106,6 @@ impl Running {
         let mut text = String::new();
         self.lines.read_to_string(&mut text).expect("text");
         (status.code(), text)
-    }
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "{what} never happens");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Helpers for tests: run batches in a session and read the answers.
 
 use std::any::Any;
+use std::time::{Duration, Instant};
 
 use hobt::{Event, Flow, Instance, Session, SqlError};
 use hobt_base::SplitMix64;
@@ -94,6 +95,18 @@ pub(crate) fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"));
     std::env::var(name).map_or(default, number)
+}
+
+/// The time after which a test counts as stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until a condition holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "{what} never happens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The message of a panic.

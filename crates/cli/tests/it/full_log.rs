@@ -140,7 +140,8 @@ fn rows_that_get_shorter_reserve_a_split_for_each_leaf_and_not_for_each_row() {
         "UPDATE t SET id = 4001 - id, s = 'short'",
         "DECLARE @i int = 0; WHILE @i < 500 BEGIN SET @i += 1;
          UPDATE t SET s = LEFT(s, 20) WHERE id = 1000 + @i; INSERT t VALUES (-@i, 1000 + @i, 'new') END",
-        "MERGE t USING (SELECT value id FROM GENERATE_SERIES(1, 4000)) n ON t.id = n.id WHEN MATCHED AND n.id % 2 = 0 THEN DELETE;
+        "MERGE t USING (SELECT value id FROM GENERATE_SERIES(1, 4000)) n ON t.id = n.id
+         WHEN MATCHED AND n.id % 2 = 0 THEN DELETE;
          MERGE t USING (SELECT value id FROM GENERATE_SERIES(1, 4000)) n ON t.id = n.id
          WHEN MATCHED THEN UPDATE SET s = 'm' WHEN NOT MATCHED THEN INSERT VALUES (n.id, n.id, 'i');",
     ] {

@@ -2,11 +2,10 @@
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use hobt::{Event, Flow, Instance, InstanceSettings, Item, Session, StatementStatistics};
 
-use crate::client::number;
+use crate::client::{number, wait_until};
 
 /// An instance with a pool of 4 MB and a database `d`. It is filled, closed and opened again.
 fn reopened(fill: &str) -> (tempfile::TempDir, Instance) {
@@ -193,21 +192,19 @@ fn clerks_add_up_to_what_the_instance_uses() {
     let (_folder, instance) = reopened(TABLES);
     let mut viewer = session(&instance);
     let (release, reader) = hold(&instance, "SELECT id, s FROM t ORDER BY s, id");
-    let clerks = number(&mut viewer, "SELECT COUNT(*) FROM sys.dm_os_memory_clerks");
-    // Each clerk is rounded up to kilobytes separately. The two views are read one after the other, and the sort's
-    // workers go on for a moment.
-    let mut difference = || {
-        number(
-            &mut viewer,
-            "SELECT (SELECT SUM(pages_kb) FROM sys.dm_os_memory_clerks) - (SELECT committed_kb FROM sys.dm_os_sys_info)",
-        )
-    };
-    let adds_up = |difference: i64| (-clerks..=clerks).contains(&difference);
-    let agrees = (0..50).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        adds_up(difference())
+    // The sort's workers go on for a moment, and the two views are read one after the other.
+    let mut before = 0;
+    wait_until("the same memory twice", || {
+        let now = number(&mut viewer, "SELECT committed_kb FROM sys.dm_os_sys_info");
+        now == std::mem::replace(&mut before, now)
     });
-    assert!(agrees, "{} KB with {clerks} clerks", difference());
+    // Each clerk is rounded up to kilobytes separately.
+    let difference = number(
+        &mut viewer,
+        "SELECT (SELECT SUM(pages_kb) FROM sys.dm_os_memory_clerks) - (SELECT committed_kb FROM sys.dm_os_sys_info)",
+    );
+    let clerks = number(&mut viewer, "SELECT COUNT(*) FROM sys.dm_os_memory_clerks");
+    assert!((-clerks..=clerks).contains(&difference), "{difference} KB with {clerks} clerks");
     let operators = "SELECT pages_kb FROM sys.dm_os_memory_clerks WHERE type = 'MEMORYCLERK_SQLQERESERVATIONS'";
     assert!(number(&mut viewer, operators) > 1024);
     drop(release);

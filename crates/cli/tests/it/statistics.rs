@@ -69,26 +69,25 @@ fn what_inserts_left_behind_is_there_after_a_restart_and_so_is_the_count_of_chan
 #[test]
 fn updates_of_statistics_beside_readers_of_system_tables_leave_neither_room_nor_gaps() {
     let (_folder, instance) = instance_with(FACT);
-    let (mut session, mut reader) = (used(&instance), used(&instance));
+    let mut reader = used(&instance);
     let pages = |session: &mut Session| {
         number(session, "SELECT SUM(used_page_count) FROM sys.dm_db_partition_stats WHERE object_id < 100")
     };
-    let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
-                let tables = number(&mut reader, "SELECT COUNT(*) FROM sys.sysschobjs WHERE name = 'fact'");
-                assert!((tables - 1.0).abs() < 0.1, "{tables} tables");
-            }
+        let updates = scope.spawn(|| {
+            let mut session = used(&instance);
+            let mut update = |times: usize| {
+                for _ in 0..times {
+                    ok(&mut session, "UPDATE STATISTICS fact; CREATE TABLE t (a int, b int, c int); DROP TABLE t");
+                }
+                pages(&mut session)
+            };
+            (update(30), update(60))
         });
-        let update = |session: &mut Session| {
-            ok(session, "UPDATE STATISTICS fact; CREATE TABLE t (a int, b int, c int); DROP TABLE t");
-        };
-        (0..30).for_each(|_| update(&mut session));
-        let before = pages(&mut session);
-        (0..60).for_each(|_| update(&mut session));
-        is_done.store(true, std::sync::atomic::Ordering::SeqCst);
-        let after = pages(&mut session);
+        while !updates.is_finished() {
+            assert_eq!(ok(&mut reader, "SELECT COUNT(*) FROM sys.sysschobjs WHERE name = 'fact'"), [["1"]]);
+        }
+        let (before, after) = updates.join().expect("no panic");
         assert!(after < 2.0 * before + 100.0, "{before} pages, then {after}");
     });
 }
