@@ -1,5 +1,8 @@
 //! The operator that scans a heap or a clustered index: one output partition for each worker.
 
+mod builder;
+
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,19 +25,19 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, ScanWorker, VectorData};
+use hobt_access::scan::{ColumnKind, ColumnVector, PageVisitor, Scan, ScanWorker, VectorData};
 use hobt_access::{AccessError, RowStore};
-use hobt_base::{PageId, SqlError};
+use hobt_base::SqlError;
 use hobt_catalog::{IndexUse, Table};
 use hobt_instruments::{Wait, WaitType};
-use hobt_page::RowPage;
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
-use super::join_filter::{Kept, LeafFilter, Sieve};
+use super::join_filter::{LeafFilter, Sieve};
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
+use builder::BatchBuilder;
 use hobt_showplan::NodeMark;
 use hobt_table::{ColumnPredicate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, WorkerClock};
 use hobt_udf::external;
@@ -286,6 +289,7 @@ impl ExecutionPlan for ScanExec {
                 partitions: Arc::clone(&self.partitions),
                 rows: 0,
                 page_rows: 0,
+                rests: VecDeque::new(),
                 rows_max: context.session_config().batch_size(),
                 bytes_max: batch_bytes(&context, self.run.degree()),
                 scan: started.scan,
@@ -300,8 +304,8 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// Bytes of texts and binaries after which a batch ends.
-fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
+/// Bytes of texts and binaries after which a batch of one of `parts` workers ends.
+pub(super) fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
     const LEAST: usize = 64 << 10;
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => (bytes / parts.max(1) / BATCHES_IN_PART).clamp(LEAST, BATCH_VALUE_BYTES),
@@ -322,111 +326,6 @@ pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
         _ => ColumnKind::Native,
     };
     ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
-}
-
-/// About how many values of a column are in a cache line: if one of so many rows is wanted, most lines are.
-const ROWS_OF_LINE: usize = 16;
-
-struct BatchBuilder {
-    columns: Vec<ColumnVector>,
-    /// The index of the position column in a batch, and the rows' positions, if they are read.
-    places: Option<(usize, PlaceBuilder)>,
-    /// The partitions that are scanned, by their positions in the table.
-    partitions: Arc<[usize]>,
-    rows: usize,
-    /// Rows of the last page.
-    page_rows: usize,
-    /// The limits of a batch. One page may exceed them.
-    rows_max: usize,
-    bytes_max: usize,
-    scan: Arc<Scan>,
-    /// The filters that leave rows out, if any.
-    sieve: Option<Sieve>,
-}
-
-impl BatchBuilder {
-    /// Takes all rows of a page.
-    fn take_page(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
-        let values = self.scan.large_values(partition);
-        self.page_rows = page.row_count() - page.deleted_count();
-        self.rows += self.page_rows;
-        for column in &mut self.columns {
-            if let Some(next) = next {
-                next.fetch(page, column.column);
-            }
-            column.append_page(id, page, &values)?;
-        }
-        let in_table = self.partitions[partition];
-        match &mut self.places {
-            None => {}
-            Some((_, PlaceBuilder::Numbers(places))) => places.append_page(in_table, id, page),
-            Some((_, PlaceBuilder::Keys(places))) => {
-                let tree = self.scan.partitions()[partition].store.tree();
-                places.append_page(in_table, tree.expect("a clustered index is a tree"), id, page)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl PageVisitor for BatchBuilder {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.visit_ahead(partition, id, page, None)
-    }
-
-    fn visit_ahead(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
-        // Borrowed rather than cloned: two workers that change its reference count at each page would wait for each
-        // other.
-        let values = self.scan.large_values(partition);
-        let in_table = self.partitions[partition];
-        let kept = match &mut self.sieve {
-            None => Kept::All,
-            Some(sieve) => {
-                if let Some(next) = next {
-                    sieve.first_columns().for_each(|column| next.fetch(page, column));
-                    if self.page_rows * ROWS_OF_LINE >= page.row_count() {
-                        self.columns.iter().for_each(|column| next.fetch(page, column.column));
-                    }
-                }
-                sieve.select(id, page, &values)?
-            }
-        };
-        let Kept::Slots(slots) = kept else { return self.take_page(partition, id, page, next) };
-        self.page_rows = slots.len();
-        self.rows += slots.len();
-        if slots.is_empty() {
-            return Ok(());
-        }
-        for column in &mut self.columns {
-            column.append_slots(id, page, slots, &values)?;
-        }
-        match &mut self.places {
-            None => {}
-            Some((_, PlaceBuilder::Numbers(places))) => places.append_slots(in_table, id, slots),
-            Some((_, PlaceBuilder::Keys(places))) => {
-                let tree = self.scan.partitions()[partition].store.tree();
-                places.append_slots(in_table, tree.expect("a clustered index is a tree"), id, page, slots)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn is_full(&self) -> bool {
-        self.rows + self.page_rows > self.rows_max
-            || self.columns.iter().map(ColumnVector::value_bytes).sum::<usize>() >= self.bytes_max
-    }
 }
 
 struct ScanStream {
@@ -466,6 +365,17 @@ impl ScanStream {
         }
     }
 
+    /// Takes what is left of a page, or else the rows of the next range.
+    fn read(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<(), AccessError>>> {
+        if self.batch.has_rest() {
+            return Poll::Ready(Some(self.batch.take_rest()));
+        }
+        if let Some(sieve) = &mut self.batch.sieve {
+            sieve.refresh(&mut self.worker);
+        }
+        self.worker.poll_range(task, &mut self.batch)
+    }
+
     /// A batch of the rows gathered so far.
     fn give(&mut self) -> Result<RecordBatch> {
         self.given += self.batch.rows as u64;
@@ -502,10 +412,7 @@ impl Stream for ScanStream {
                 return Poll::Pending;
             }
             this.clock.begin();
-            if let Some(sieve) = &mut this.batch.sieve {
-                sieve.refresh(&mut this.worker);
-            }
-            let polled = this.worker.poll_range(task, &mut this.batch);
+            let polled = this.read(task);
             this.clock.end();
             this.set_waiting(polled.is_pending());
             match polled {

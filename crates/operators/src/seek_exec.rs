@@ -39,6 +39,7 @@ use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
+use super::scan_exec::batch_bytes;
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
 use hobt_table::{ColumnPredicate, LeafEstimate, OperatorProfile, SeekPath, StatementRun, TableRead, WorkerClock};
@@ -385,7 +386,8 @@ impl ExecutionPlan for SeekExec {
             run.add_profile(&profile);
             profile
         });
-        let rows = RowBuilder::new(self, &run, Arc::clone(&counts), profile).map_err(external)?;
+        let bytes_max = batch_bytes(&context, self.parts.len());
+        let rows = RowBuilder::new(self, &run, Arc::clone(&counts), profile, bytes_max).map_err(external)?;
         Ok(Box::pin(SeekStream {
             table: Arc::clone(&self.table),
             schema: Arc::clone(&self.schema),
@@ -452,14 +454,18 @@ impl SeekStream {
                 return Poll::Pending;
             }
             let Some((partition, seek)) = &mut self.seek else { break };
-            let step = seek.advance().and_then(|is_there| {
-                if is_there {
-                    self.rows.take_leaf(*partition, seek, self.left - self.rows.rows)?;
-                }
-                Ok(is_there)
-            });
+            let left = self.left - self.rows.rows;
+            let step = match self.rows.has_rest() {
+                true => self.rows.take_rest(*partition, seek, left).map(|()| true),
+                false => seek.advance().and_then(|is_there| {
+                    if is_there {
+                        self.rows.take_leaf(*partition, seek, left)?;
+                    }
+                    Ok(is_there)
+                }),
+            };
             match step {
-                Ok(true) if self.rows.rows < (self.rows_max / 2).min(self.left) => {}
+                Ok(true) if self.rows.rows < (self.rows_max / 2).min(self.left) && !self.rows.is_full() => {}
                 Ok(true) => break,
                 Ok(false) => self.seek = None,
                 Err(error) => {

@@ -59,6 +59,8 @@ pub struct ColumnVector {
     /// How many are NULL.
     pub null_count: usize,
     rows: usize,
+    /// Bytes of the values that have buffers of their own.
+    large_bytes: usize,
 }
 
 /// Values up to this length are stored in their view.
@@ -85,7 +87,7 @@ impl ColumnVector {
                 VectorData::Views { views: Vec::new(), bytes: Vec::new(), large: Vec::new(), is_ascii: true }
             }
         };
-        ColumnVector { column, data, validity: Vec::new(), null_count: 0, rows: 0 }
+        ColumnVector { column, data, validity: Vec::new(), null_count: 0, rows: 0, large_bytes: 0 }
     }
 
     /// Rows so far.
@@ -96,7 +98,7 @@ impl ColumnVector {
     /// Bytes of values that are not stored in their views, including fetched values.
     pub fn value_bytes(&self) -> usize {
         match &self.data {
-            VectorData::Views { bytes, large, .. } => bytes.len() + large.iter().map(Vec::len).sum::<usize>(),
+            VectorData::Views { bytes, .. } => bytes.len() + self.large_bytes,
             _ => 0,
         }
     }
@@ -119,7 +121,7 @@ impl ColumnVector {
                 is_ascii: true,
             },
         };
-        ColumnVector { column: self.column, data, validity: Vec::new(), null_count: 0, rows: 0 }
+        ColumnVector { column: self.column, data, validity: Vec::new(), null_count: 0, rows: 0, large_bytes: 0 }
     }
 
     /// Adds the live rows of a page. Blocks if values have to be fetched.
@@ -176,6 +178,9 @@ impl ColumnVector {
             (VectorData::Views { views, bytes, large, is_ascii }, StoredValue::Pointer(pointer)) => {
                 let fetched = values.fetch(&pointer)?;
                 *is_ascii &= fetched.is_ascii();
+                if fetched.len() >= OWN_BUFFER_MIN {
+                    self.large_bytes += fetched.len();
+                }
                 push_fetched(fetched, views, bytes, large).map_err(damaged)?;
             }
             (VectorData::Views { views, bytes, is_ascii, .. }, value) => {

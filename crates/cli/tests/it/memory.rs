@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use arrow::array::AsArray;
 use hobt::{Event, Flow, InstanceSettings, Session, SqlError};
 
 use crate::client::answer;
@@ -417,5 +418,86 @@ fn groupings_and_sorts_below_a_join_find_memory() {
         ),
     ] {
         assert_eq!(answer(&mut session, query), answer(&mut session, expected), "{query}");
+    }
+}
+
+/// Texts and binary values of the longest batch of a query's rows, in bytes.
+fn longest_batch(session: &mut Session, query: &str) -> usize {
+    let (mut longest, mut failed) = (0, None);
+    session.execute(query, &mut |event| {
+        match event {
+            Event::Rows(batch) => {
+                let bytes = |column: &arrow::array::ArrayRef| {
+                    let buffers = column.as_binary_view_opt().map(|values| values.data_buffers());
+                    buffers.map_or(0, |buffers| buffers.iter().map(arrow::buffer::Buffer::len).sum::<usize>())
+                };
+                longest = longest.max(batch.columns().iter().map(bytes).sum());
+            }
+            Event::Error(error) => failed = Some(error),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    assert_eq!(failed, None, "{query}");
+    longest
+}
+
+/// However many rows one page has, a batch has few of them if their values are long.
+#[test]
+fn a_page_of_rows_with_long_values_comes_in_several_batches() {
+    let (_folder, _instance, mut session) = open(128);
+    session
+        .run(
+            "CREATE TABLE h (k int, g int, v varbinary(max));
+             CREATE TABLE c (k int PRIMARY KEY, g int, v varbinary(max), INDEX g (g));
+             INSERT h SELECT value, value % 100, CAST(REPLICATE(CAST('b' AS varchar(max)), 200000) AS varbinary(max))
+             FROM GENERATE_SERIES(1, 200);
+             INSERT c SELECT * FROM h",
+        )
+        .expect("rows on few pages");
+    for query in [
+        "SELECT k, v FROM h",
+        "SELECT k, v FROM h WHERE g < 90",
+        "SELECT k, v FROM c",
+        "SELECT k, v FROM c WHERE k BETWEEN 2 AND 190 ORDER BY k DESC",
+        "SELECT k, v FROM c WITH (INDEX(g)) WHERE g < 90",
+        "SELECT n.value, c.v FROM GENERATE_SERIES(1, 200) n INNER LOOP JOIN c ON c.k = n.value",
+        "SELECT n.value, c.v FROM GENERATE_SERIES(1, 2) n INNER LOOP JOIN c ON c.k > n.value",
+    ] {
+        let longest = longest_batch(&mut session, query);
+        assert!((200_000..6_000_000).contains(&longest), "{query}: {longest} bytes");
+        let summed =
+            format!("SELECT COUNT(*), SUM(DATALENGTH(v)) / COUNT(*) FROM ({query}) x").replace(" ORDER BY k DESC", "");
+        let counted = answer(&mut session, &summed).0;
+        assert_eq!(counted[0][1].as_deref(), Some("200000"), "{query}: {counted:?}");
+    }
+}
+
+#[test]
+fn rows_with_long_values_are_sorted_loaded_and_indexed_in_little_memory() {
+    let (_folder, _instance, mut session) = open(256);
+    session
+        .run(
+            "CREATE TABLE h (k int, v varbinary(max));
+             INSERT h SELECT value * 104729 % 29971,
+                             CAST(REPLICATE(CAST('b' AS varchar(max)), 10000) AS varbinary(max)) + CAST(value AS binary(4))
+             FROM GENERATE_SERIES(1, 4000)",
+        )
+        .expect("40 MB");
+    for statement in [
+        "SELECT TOP (2000000000) * INTO s FROM h ORDER BY k OPTION (MAXDOP 2)",
+        "SELECT k, v, ROW_NUMBER() OVER (ORDER BY k) n, SUM(k) OVER (PARTITION BY k % 10 ORDER BY k) t INTO w FROM h",
+        "CREATE TABLE c (k int, v varbinary(max)); CREATE CLUSTERED INDEX k ON c (k); INSERT c SELECT * FROM h",
+        "CREATE CLUSTERED INDEX k ON s (k)",
+        "CREATE INDEX v ON h (k) INCLUDE (v)",
+        "UPDATE h SET v = v + 0x01, k = k + 1",
+    ] {
+        session.run(statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+    let sums = "SELECT SUM(CAST(k AS bigint)), SUM(DATALENGTH(v)), COUNT(DISTINCT SUBSTRING(v, 10001, 4)) FROM";
+    let expected = answer(&mut session, &format!("{sums} (SELECT k - 1 k, SUBSTRING(v, 1, 10004) v FROM h) x"));
+    assert_eq!(expected.0[0][1].as_deref(), Some("40016000"));
+    for table in ["s", "w", "c", "c WITH (INDEX(k))"] {
+        assert_eq!(answer(&mut session, &format!("{sums} {table}")), expected, "{table}");
     }
 }

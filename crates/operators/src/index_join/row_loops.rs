@@ -45,6 +45,7 @@ use super::{Inner, Sought};
 use crate::inputs::with_inputs;
 use crate::join_conditions::all_conditions;
 use crate::role::is_exchange;
+use crate::scan_exec::batch_bytes;
 use crate::seek_exec::{RowSeeks, SeekExec};
 use hobt_showplan::NodeMark;
 use hobt_table::{OperatorProfile, Relation, WorkerClock};
@@ -417,7 +418,8 @@ impl ExecutionPlan for RowLoopsExec {
             table.run().add_profile(&profiles.seek);
             Arc::new(profiles)
         });
-        let seeks = RowSeeks::new(&loops.seek, &profiles.seek, partition == 0)?;
+        let bytes_max = batch_bytes(&context, self.properties.output_partitioning().partition_count());
+        let seeks = RowSeeks::new(&loops.seek, &profiles.seek, partition == 0, bytes_max)?;
         Ok(Box::pin(RowLoopsStream {
             outer: self.outer.execute(partition, Arc::clone(&context))?,
             rows: None,

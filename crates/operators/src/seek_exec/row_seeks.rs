@@ -25,11 +25,17 @@ pub(crate) struct RowSeeks {
 }
 
 impl RowSeeks {
-    /// Seeks with the settings of `exec`. The first worker counts the index as used.
+    /// Seeks with the settings of `exec`, whose batches end after `bytes_max` bytes of texts and binaries. The first
+    /// worker counts the index as used.
     ///
     /// # Errors
     /// The table cannot be opened.
-    pub(crate) fn new(exec: &Arc<SeekExec>, profile: &OperatorProfile, is_first: bool) -> Result<RowSeeks> {
+    pub(crate) fn new(
+        exec: &Arc<SeekExec>,
+        profile: &OperatorProfile,
+        is_first: bool,
+        bytes_max: usize,
+    ) -> Result<RowSeeks> {
         let run = Arc::clone(exec.table.run());
         if is_first {
             exec.note_uses(&run);
@@ -41,7 +47,7 @@ impl RowSeeks {
             (*place, TreeSeek::new(Arc::clone(tree), none, Direction::Forward, settings, context, Arc::clone(&counts)))
         };
         let seeks: Vec<(usize, TreeSeek)> = exec.path.trees.iter().map(seek).collect();
-        let rows = RowBuilder::new(exec, &run, Arc::clone(&counts), profile).map_err(external)?;
+        let rows = RowBuilder::new(exec, &run, Arc::clone(&counts), profile, bytes_max).map_err(external)?;
         Ok(RowSeeks { exec: Arc::clone(exec), at: seeks.len(), seeks, rows, counts })
     }
 
@@ -54,7 +60,8 @@ impl RowSeeks {
         self.at = 0;
     }
 
-    /// Continues the range until it has ended or there are `rows_max` rows, possibly more by the rest of a leaf.
+    /// Continues the range until it has ended or there are `rows_max` rows, possibly more by the rest of a leaf, or
+    /// enough bytes.
     /// Returns whether the range has ended. Blocks on reads and latches.
     ///
     /// # Errors
@@ -66,8 +73,12 @@ impl RowSeeks {
 
     fn read_leaves(&mut self, rows_max: usize) -> Result<bool, AccessError> {
         while let Some((partition, seek)) = self.seeks.get_mut(self.at) {
-            if self.rows.rows >= rows_max {
+            if self.rows.rows >= rows_max || self.rows.is_full() {
                 return Ok(false);
+            }
+            if self.rows.has_rest() {
+                self.rows.take_rest(*partition, seek, usize::MAX)?;
+                continue;
             }
             match seek.advance()? {
                 true => self.rows.take_leaf(*partition, seek, usize::MAX)?,

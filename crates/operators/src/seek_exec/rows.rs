@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use hobt_access::scan::{ColumnVector, RowPlace};
-use hobt_access::{AccessError, BTree, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
+use hobt_access::{AccessError, BTree, Hobt, LargeValues, RowStore, SeekLeaf, TreeSeek, ValueReader};
 use hobt_base::{PageId, SlotId, SqlError};
 use hobt_catalog::IndexKind;
 use hobt_engine::RowAt;
@@ -37,7 +37,11 @@ pub(super) struct RowBuilder {
     pub(super) read: u64,
     /// The filters that leave rows out, if any.
     sieve: Option<SeekSieve>,
+    /// The wanted rows of the current leaf, and the first of them that was not taken.
     slots: Vec<usize>,
+    next: usize,
+    /// Bytes of texts and binaries after which a batch ends. One row's values may exceed it.
+    bytes_max: usize,
     key: Vec<u8>,
 }
 
@@ -47,6 +51,7 @@ impl RowBuilder {
         run: &Arc<StatementRun>,
         counts: Arc<IoCounts>,
         profile: &OperatorProfile,
+        bytes_max: usize,
     ) -> Result<RowBuilder, SqlError> {
         let table = exec.table.table();
         let path = Arc::clone(&exec.path);
@@ -71,33 +76,70 @@ impl RowBuilder {
             read: 0,
             sieve,
             slots: Vec::new(),
+            next: 0,
+            bytes_max,
             key: Vec::new(),
         })
     }
 
-    /// Adds the rows of a seek's current leaf, up to `most`.
+    /// Adds the rows of a seek's current leaf, up to `most` and until the batch is full.
     pub(super) fn take_leaf(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
         let leaf = seek.leaf();
         let damaged = |damage| seek.tree().hobt().damaged(leaf.id, damage);
-        self.slots.clear();
-        let mut slots = std::mem::take(&mut self.slots);
-        leaf.append_live(&mut slots).map_err(damaged)?;
-        self.read += slots.len() as u64;
+        (self.next, self.read) = (0, self.read + self.slots_of(&leaf).map_err(damaged)?);
         if let Some(sieve) = &mut self.sieve {
-            sieve.retain(&leaf.page, &mut slots);
+            sieve.retain(&leaf.page, &mut self.slots);
         }
-        let done = match self.path.covers {
-            true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
-            // The statement may not see the row that an entry leads to.
-            false => {
-                let end = self.rows.saturating_add(most);
-                slots
-                    .iter()
-                    .try_for_each(|&slot| if self.rows < end { self.follow(partition, seek, slot) } else { Ok(()) })
-            }
-        };
+        self.take_rest(partition, seek, most)
+    }
+
+    /// Whether the current leaf has rows that are still to be taken.
+    pub(super) fn has_rest(&self) -> bool {
+        self.next < self.slots.len()
+    }
+
+    /// Adds such rows, up to `most` and until the batch is full.
+    pub(super) fn take_rest(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
+        let slots = std::mem::take(&mut self.slots);
+        let taken = self.take_some(partition, seek, &slots, most);
         self.slots = slots;
-        done
+        taken
+    }
+
+    fn take_some(
+        &mut self,
+        partition: usize,
+        seek: &TreeSeek,
+        slots: &[usize],
+        most: usize,
+    ) -> Result<(), AccessError> {
+        let end = self.rows.saturating_add(most);
+        if self.path.covers && !seek.leaf().page.has_pointers() {
+            let from = std::mem::replace(&mut self.next, slots.len());
+            return self.take_slots(partition, seek, &slots[from..slots.len().min(from.saturating_add(most))]);
+        }
+        while self.next < slots.len() && self.rows < end && !self.is_full() {
+            let slot = slots[self.next];
+            self.next += 1;
+            match self.path.covers {
+                true => self.take_slots(partition, seek, &[slot])?,
+                // The statement may not see the row that an entry leads to.
+                false => self.follow(partition, seek, slot)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the batch has enough bytes.
+    pub(super) fn is_full(&self) -> bool {
+        self.columns.iter().map(|(_, column)| column.value_bytes()).sum::<usize>() >= self.bytes_max
+    }
+
+    /// Finds the live rows of a leaf; returns how many.
+    fn slots_of(&mut self, leaf: &SeekLeaf<'_>) -> Result<u64, PageDamage> {
+        self.slots.clear();
+        leaf.append_live(&mut self.slots)?;
+        Ok(self.slots.len() as u64)
     }
 
     fn take_slots(&mut self, partition: usize, seek: &TreeSeek, slots: &[usize]) -> Result<(), AccessError> {

@@ -1,0 +1,212 @@
+//! The rows of a scan's next batch.
+//!
+//! A page's rows are taken at once, unless values of theirs are on pages of their own. These may be long, so that a
+//! batch ends within the page. Its other rows are taken later from a copy, and no latch is held meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hobt_access::AccessError;
+use hobt_access::scan::{ColumnVector, NextPage, PageVisitor, Scan, VectorData};
+use hobt_base::PageId;
+use hobt_page::{PageBytes, RowPage};
+
+use crate::join_filter::{Kept, Sieve};
+use crate::places::PlaceBuilder;
+
+/// About how many values of a column are in a cache line: if one of so many rows is wanted, most lines are.
+const ROWS_OF_LINE: usize = 16;
+
+pub(super) struct BatchBuilder {
+    pub(super) columns: Vec<ColumnVector>,
+    /// The index of the position column in a batch, and the rows' positions, if they are read.
+    pub(super) places: Option<(usize, PlaceBuilder)>,
+    /// The partitions that are scanned, by their positions in the table.
+    pub(super) partitions: Arc<[usize]>,
+    pub(super) rows: usize,
+    /// Rows of the last page.
+    pub(super) page_rows: usize,
+    /// Pages of which some rows are still to be taken.
+    pub(super) rests: VecDeque<Rest>,
+    /// The limits of a batch. One page's rows may exceed them, or one row's values.
+    pub(super) rows_max: usize,
+    pub(super) bytes_max: usize,
+    pub(super) scan: Arc<Scan>,
+    /// The filters that leave rows out, if any.
+    pub(super) sieve: Option<Sieve>,
+}
+
+/// The rows of a page that are still to be taken.
+pub(super) struct Rest {
+    partition: usize,
+    id: PageId,
+    page: Box<PageBytes>,
+    slots: Vec<usize>,
+    /// The first of the slots that was not taken.
+    next: usize,
+}
+
+impl BatchBuilder {
+    /// Whether a page has rows that are still to be taken.
+    pub(super) fn has_rest(&self) -> bool {
+        !self.rests.is_empty()
+    }
+
+    /// Takes such rows until the batch is full. Blocks on reads.
+    ///
+    /// # Errors
+    /// A value cannot be fetched, or the statement was cancelled.
+    pub(super) fn take_rest(&mut self) -> Result<(), AccessError> {
+        while let Some(mut rest) = self.rests.pop_front() {
+            let scan = Arc::clone(&self.scan);
+            let page = RowPage::open(&rest.page, scan.row_layout()).expect("it was opened before");
+            rest.next += self.take_some(rest.partition, rest.id, &page, &rest.slots[rest.next..])?;
+            if rest.next < rest.slots.len() {
+                self.rests.push_front(rest);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the wanted rows of a page, or as many of them as there is room for.
+    fn take_kept(
+        &mut self,
+        partition: usize,
+        (id, page): (PageId, &RowPage<'_>),
+        kept: &Kept<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        if !self.reads_pointers(page) {
+            return match kept {
+                Kept::All => self.take_page(partition, id, page, next),
+                Kept::Slots(slots) => {
+                    self.page_rows = slots.len();
+                    if slots.is_empty() { Ok(()) } else { self.take_slots(partition, id, page, slots) }
+                }
+            };
+        }
+        let slots: Vec<usize> = match kept {
+            Kept::All => (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)).collect(),
+            Kept::Slots(slots) => slots.to_vec(),
+        };
+        self.page_rows = slots.len();
+        let next = if self.has_rest() { 0 } else { self.take_some(partition, id, page, &slots)? };
+        if next < slots.len() {
+            self.rests.push_back(Rest { partition, id, page: Box::new(*page.bytes()), slots, next });
+        }
+        Ok(())
+    }
+
+    /// Takes all rows of a page.
+    fn take_page(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        // Borrowed rather than cloned: two workers that change its reference count at each page would wait for each
+        // other.
+        let values = self.scan.large_values(partition);
+        self.page_rows = page.row_count() - page.deleted_count();
+        self.rows += self.page_rows;
+        for column in &mut self.columns {
+            if let Some(next) = next {
+                next.fetch(page, column.column);
+            }
+            column.append_page(id, page, &values)?;
+        }
+        let in_table = self.partitions[partition];
+        match &mut self.places {
+            None => {}
+            Some((_, PlaceBuilder::Numbers(places))) => places.append_page(in_table, id, page),
+            Some((_, PlaceBuilder::Keys(places))) => {
+                let tree = self.scan.partitions()[partition].store.tree();
+                places.append_page(in_table, tree.expect("a clustered index is a tree"), id, page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows in `slots`.
+    fn take_slots(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        slots: &[usize],
+    ) -> Result<(), AccessError> {
+        let values = self.scan.large_values(partition);
+        self.rows += slots.len();
+        for column in &mut self.columns {
+            column.append_slots(id, page, slots, &values)?;
+        }
+        let in_table = self.partitions[partition];
+        match &mut self.places {
+            None => {}
+            Some((_, PlaceBuilder::Numbers(places))) => places.append_slots(in_table, id, slots),
+            Some((_, PlaceBuilder::Keys(places))) => {
+                let tree = self.scan.partitions()[partition].store.tree();
+                places.append_slots(in_table, tree.expect("a clustered index is a tree"), id, page, slots)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rows one by one until the batch has enough bytes; returns how many.
+    fn take_some(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        slots: &[usize],
+    ) -> Result<usize, AccessError> {
+        let mut taken = 0;
+        while taken < slots.len() && !self.is_long() {
+            self.take_slots(partition, id, page, &slots[taken..=taken])?;
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Whether the page has values that are read and are not in their rows.
+    fn reads_pointers(&self, page: &RowPage<'_>) -> bool {
+        page.has_pointers() && self.columns.iter().any(|column| matches!(column.data, VectorData::Views { .. }))
+    }
+
+    fn is_long(&self) -> bool {
+        self.columns.iter().map(ColumnVector::value_bytes).sum::<usize>() >= self.bytes_max
+    }
+}
+
+impl PageVisitor for BatchBuilder {
+    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+        self.visit_ahead(partition, id, page, None)
+    }
+
+    fn visit_ahead(
+        &mut self,
+        partition: usize,
+        id: PageId,
+        page: &RowPage<'_>,
+        next: Option<&NextPage<'_>>,
+    ) -> Result<(), AccessError> {
+        // Taken out so that the rows that it selects, which it owns, can be read meanwhile.
+        let Some(mut sieve) = self.sieve.take() else { return self.take_kept(partition, (id, page), &Kept::All, next) };
+        if let Some(next) = next {
+            sieve.first_columns().for_each(|column| next.fetch(page, column));
+            if self.page_rows * ROWS_OF_LINE >= page.row_count() {
+                self.columns.iter().for_each(|column| next.fetch(page, column.column));
+            }
+        }
+        let kept = sieve.select(id, page, &self.scan.large_values(partition));
+        let taken = kept.and_then(|kept| self.take_kept(partition, (id, page), &kept, next));
+        self.sieve = Some(sieve);
+        taken
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows + self.page_rows > self.rows_max || self.has_rest() || self.is_long()
+    }
+}
