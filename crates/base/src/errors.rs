@@ -703,6 +703,8 @@ errors! {
     SHUTDOWN(6005, 16) "SHUTDOWN is in progress.";
     KILL_SELF(6104, 16) "Cannot use KILL to kill your own process.";
     NO_SUCH_SESSION(6106, 16) "Process ID {} is not an active process ID.";
+    NO_ROLLBACK_TO_REPORT(6120, 16) "Status report cannot be obtained. Rollback operation for Process ID {} is not in \
+        progress.";
     NO_SUCH_SAVEPOINT(6401, 16) "Cannot roll back {}. No transaction or savepoint of that name was found.";
     VALUE_TOO_LARGE(7119, 16) "Attempting to grow LOB beyond maximum allowed size of 2147483647 bytes.";
     UNKNOWN_SERVER(7202, 16) "Could not find server '{}' in sys.servers.";
@@ -798,7 +800,7 @@ errors! {
     EXPRESSION_TOO_LARGE(8632, 17) "Internal error: An expression services limit has been reached. Please look for \
         potentially complex expressions in your query, and try to simplify them.";
     THREADS_REFUSED(8642, 17) "The query processor could not start the necessary thread resources for parallel query \
-        execution: {}. Raise the limits of threads (ulimit -u) and of address space (ulimit -v), or lower MAXDOP.";
+        execution: {}. Raise the limits of threads (ulimit -u) and of address space (ulimit -v){}.";
     CLUSTERED_DISABLED(8655, 16) "The query processor is unable to produce a plan because the index '{}' on table or \
         view '{}' is disabled.";
     MERGE_ROW_TWICE(8672, 16) "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This \

@@ -129,8 +129,8 @@ impl InstanceArguments {
 
 /// The megabytes of the memory setting.
 fn memory_mb(text: &str) -> Result<u64, String> {
-    let enough = text.parse().ok().filter(|megabytes| *megabytes >= MEMORY_MB_MIN);
-    enough.ok_or_else(|| {
+    let megabytes: u64 = text.parse().map_err(|_| "give a number of megabytes, such as 1024".to_owned())?;
+    Some(megabytes).filter(|megabytes| *megabytes >= MEMORY_MB_MIN).ok_or_else(|| {
         format!(
             "at least {MEMORY_MB_MIN} are needed: with less, what sorts, groups and joins put on disk could not be read \
              back. Give {MEMORY_MB_MIN} or more, or leave the flag out for half of the machine's memory"

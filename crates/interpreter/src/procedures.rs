@@ -123,15 +123,16 @@ SELECT s.session_id AS spid, CAST(0 AS smallint) AS ecid, CAST(COALESCE(r.status
 FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
 WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
     OR (@loginame = 'active' AND r.session_id IS NOT NULL)
-ORDER BY s.session_id";
+ORDER BY COALESCE(s.session_id, r.session_id)";
 
 const SP_WHO2: &str = "CREATE PROCEDURE sp_who2 @loginame nvarchar(128) = NULL AS
-SELECT CAST(s.session_id AS char(5)) AS SPID, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS Status, s.login_name AS Login,
+SELECT CAST(COALESCE(s.session_id, r.session_id) AS char(5)) AS SPID, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS Status, s.login_name AS Login,
     s.host_name AS HostName, CAST(CASE WHEN r.blocking_session_id > 0 THEN CAST(r.blocking_session_id AS varchar(5)) ELSE '  .' END AS char(5)) AS BlkBy,
-    DB_NAME(s.database_id) AS DBName, COALESCE(r.command, 'AWAITING COMMAND') AS Command, s.cpu_time + COALESCE(r.cpu_time, 0) AS CPUTime,
-    s.reads + s.writes + COALESCE(r.reads + r.writes, 0) AS DiskIO, CONVERT(char(5), s.last_request_start_time, 101) + ' ' + CONVERT(char(8), s.last_request_start_time, 108) AS LastBatch,
-    s.program_name AS ProgramName, CAST(s.session_id AS char(5)) AS SPID, CAST(COALESCE(r.request_id, 0) AS char(5)) AS REQUESTID
-FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
+    DB_NAME(COALESCE(s.database_id, r.database_id)) AS DBName, COALESCE(r.command, 'AWAITING COMMAND') AS Command, COALESCE(s.cpu_time, 0) + COALESCE(r.cpu_time, 0) AS CPUTime,
+    COALESCE(s.reads + s.writes, 0) + COALESCE(r.reads + r.writes, 0) AS DiskIO,
+    CONVERT(char(5), COALESCE(s.last_request_start_time, r.start_time), 101) + ' ' + CONVERT(char(8), COALESCE(s.last_request_start_time, r.start_time), 108) AS LastBatch,
+    s.program_name AS ProgramName, CAST(COALESCE(s.session_id, r.session_id) AS char(5)) AS SPID, CAST(COALESCE(r.request_id, 0) AS char(5)) AS REQUESTID
+FROM sys.dm_exec_sessions AS s FULL JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
 WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
     OR (@loginame = 'active' AND r.session_id IS NOT NULL)
 ORDER BY s.session_id";

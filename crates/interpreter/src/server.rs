@@ -4,6 +4,8 @@ use hobt_base::{Position, SessionId, SqlError, errors};
 use hobt_tsql::ast::{Expression, ServerConfiguration};
 
 use super::failure::Failure;
+use crate::environment::RollbackProgress;
+use crate::event::Message;
 use crate::interpreter::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
@@ -15,16 +17,35 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         let id = self.integer(session)?;
         let session = i32::try_from(id).map(SessionId).map_err(|_| no_such_session(id, position))?;
+        if status_only {
+            let RollbackProgress { percent, left } =
+                self.rollback_progress(session).map_err(|error| error.at(position))?;
+            let text = format!(
+                "SPID {session}: transaction rollback in progress. Estimated rollback completion: {percent:.0}%. \
+                 Estimated time remaining: {} seconds.",
+                left.as_secs()
+            );
+            self.send_message(Message::plain(position.line, text))?;
+            return Ok(Outcome::QUIET);
+        }
         if session == self.state.id {
             return Err(errors::KILL_SELF.error().at(position).into());
         }
-        if !status_only {
-            let open = self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
-            if let Some(open) = open {
-                open.roll_back(&self.environment.instance).map_err(|error| error.at(position))?;
-            }
+        let open = self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
+        if let Some(open) = open {
+            open.roll_back(&self.environment.instance).map_err(|error| error.at(position))?;
         }
         Ok(Outcome::QUIET)
+    }
+
+    /// How far the rollback of a session is, or that of a transaction which recovery has left open.
+    fn rollback_progress(&self, session: SessionId) -> Result<RollbackProgress, SqlError> {
+        let undone = self.environment.instance.transactions_undone();
+        if let Some(undone) = undone.iter().find(|undone| undone.session == session) {
+            return Ok(RollbackProgress::of(undone.percent, undone.elapsed()));
+        }
+        let progress = self.environment.sessions.rollback_progress(session)?;
+        progress.ok_or_else(|| errors::NO_ROLLBACK_TO_REPORT.with([&session]))
     }
 
     pub(super) fn alter_server(&mut self, configuration: &ServerConfiguration) -> Result<Outcome, Failure> {

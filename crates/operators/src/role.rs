@@ -49,6 +49,7 @@ use super::lock_rows::LockRowsExec;
 use super::range_join::RangeJoinExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
+use super::sort_input::ShortBatchesExec;
 use super::spill_join::OnceStreamExec;
 use super::unseen_rows::UnseenRowsExec;
 
@@ -131,6 +132,8 @@ pub enum Passing<'p> {
     Repeats,
     /// Hides the order of the rows.
     HidesOrder,
+    /// Cuts long batches.
+    Shortens,
     /// Holds a rule back; is in no plan that runs.
     Fences,
 }
@@ -212,6 +215,7 @@ fn passing(plan: &dyn ExecutionPlan) -> Option<Passing<'_>> {
         (plan.is::<InnerExec>(), Passing::Reads),
         (plan.is::<AgainExec>(), Passing::Repeats),
         (plan.is::<UnorderedExec>(), Passing::HidesOrder),
+        (plan.is::<ShortBatchesExec>(), Passing::Shortens),
         (plan.is::<FenceExec>(), Passing::Fences),
     ];
     tests.into_iter().find_map(|(is_it, passing)| is_it.then_some(passing))

@@ -243,7 +243,8 @@ impl Team {
             idle: Mutex::default(),
             all_idle: Condvar::new(),
         });
-        let refused = |error: io::Error| errors::THREADS_REFUSED.with([&error]);
+        let advice = if size > 1 { ", or lower MAXDOP" } else { "" };
+        let refused = |error: io::Error| errors::THREADS_REFUSED.with([&error, &advice]);
         // One group at a time, so that no other takes the room that was found.
         static STARTING: Mutex<()> = Mutex::new(());
         let _alone = STARTING.lock();

@@ -6,7 +6,7 @@ use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription, UndoneTransaction, time_of_day};
 use hobt_instruments::processor;
-use hobt_interpreter::{TableReads, ViewContext, sql_handle};
+use hobt_interpreter::{RollbackProgress, TableReads, ViewContext, sql_handle};
 use hobt_operators::WORKER_THREAD;
 use hobt_planner::running_plan;
 use hobt_table::{OperatorProfile, StatementRun};
@@ -251,9 +251,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let (logical, physical) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
-        // Assumes that the rest goes on at the same rate.
-        let elapsed_ms = milliseconds(request.started.elapsed()) as f64;
-        let remaining = if percent > 0.0 { (elapsed_ms * (100.0 - percent) / percent) as u64 } else { 0 };
+        let remaining = milliseconds(RollbackProgress::of(percent, request.started.elapsed()).left);
         let mut row = row![
             session.id.0,
             0,
@@ -310,10 +308,8 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 
 /// The undo of a transaction behind the opening of its database, as a request of the session that has its locks.
 fn undo_request(undone: &UndoneTransaction) -> Vec<Value> {
-    // Of 100 ns; a millisecond has 10,000 of them.
-    let elapsed_ms = u64::try_from((time_of_day() - undone.since) / 10_000).unwrap_or(0);
-    let percent = undone.percent;
-    let remaining = if percent > 0.0 { (elapsed_ms as f64 * (100.0 - percent) / percent) as u64 } else { 0 };
+    let (percent, elapsed_ms) = (undone.percent, milliseconds(undone.elapsed()));
+    let remaining = milliseconds(RollbackProgress::of(percent, undone.elapsed()).left);
     let mut row = row![
         undone.session.0,
         0,

@@ -9,7 +9,9 @@ use hobt_base::{SessionId, SqlError, errors};
 use hobt_engine::time_of_day;
 use hobt_instruments::WaitCounters;
 use hobt_interpreter::Progress;
-use hobt_interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
+use hobt_interpreter::{
+    RollbackProgress, SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads,
+};
 use hobt_table::{OperatorProfile, StatementRun};
 
 /// The first id of a user's session.
@@ -242,6 +244,14 @@ impl SessionDirectory for Registry {
         // A batch that runs ends the transaction when it ends.
         let open = if found.request.is_none() { found.transaction.take() } else { None };
         Ok(open.map(|open| open.transaction))
+    }
+
+    fn rollback_progress(&self, session: SessionId) -> Result<Option<RollbackProgress>, SqlError> {
+        let sessions = self.lock();
+        let found = sessions.get(&session.0).ok_or_else(|| errors::NO_SUCH_SESSION.with([&session]))?;
+        // A killed session rolls back before its request ends.
+        let request = found.request.as_ref().filter(|request| found.killed || request.command.starts_with("ROLLBACK"));
+        Ok(request.map(|request| RollbackProgress::of(found.progress.percent(), request.started.elapsed())))
     }
 
     fn statement_begins(&self, session: SessionId, command: &str, database: &str) {

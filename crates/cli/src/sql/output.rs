@@ -170,6 +170,8 @@ impl Output {
     }
 
     fn write(&mut self, event: Event) -> io::Result<()> {
+        // What may come long before the next event is shown at once.
+        let ends_something = matches!(event, Event::Done { .. } | Event::Message(_) | Event::Error(_));
         match event {
             Event::ResultSet(columns) => {
                 self.end_rows()?;
@@ -202,7 +204,7 @@ impl Output {
             Event::Message(message) => self.message(&message)?,
             Event::Error(error) => self.sql_error(&error)?,
         }
-        Ok(())
+        if ends_something { self.out.flush() } else { Ok(()) }
     }
 
     fn message(&mut self, message: &Message) -> io::Result<()> {

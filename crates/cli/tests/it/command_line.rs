@@ -2,7 +2,7 @@
 //! before anything is created.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -40,6 +40,21 @@ fn folder() -> tempfile::TempDir {
 /// The lines of a text that are neither blank nor row counts.
 fn values(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('(')).collect()
+}
+
+/// What a statement has printed is shown while the next one runs.
+#[test]
+fn output_does_not_wait_for_the_end_of_the_batch() {
+    let folder = folder();
+    let batch = "SELECT 1 AS a; PRINT 'now'; RAISERROR('soon', 10, 1) WITH NOWAIT; WAITFOR DELAY '01:00:00'";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+    command.args(["sql", "--data", "data", "-W", "-h", "-1", "-Q", batch]).current_dir(folder.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let seen: Vec<String> = lines.map(|line| line.expect("text")).filter(|line| !line.is_empty()).take(4).collect();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(seen, ["1", "(1 row affected)", "now", "soon"]);
 }
 
 #[test]

@@ -501,3 +501,28 @@ fn rows_with_long_values_are_sorted_loaded_and_indexed_in_little_memory() {
         assert_eq!(answer(&mut session, &format!("{sums} {table}")), expected, "{table}");
     }
 }
+
+/// A sort above a window gets batches that hold the buffers of many others.
+#[test]
+fn sorts_above_windows_of_wide_rows_find_memory() {
+    for megabytes in [256, 512] {
+        let (_folder, _instance, mut session) = open(megabytes);
+        session
+            .run(
+                "CREATE TABLE d (k int, id int, v varchar(8000), c char(2000));
+                 INSERT d SELECT value * 7919 % 10007, value, REPLICATE(CHAR(65 + value % 26), 5900),
+                                 CAST(value % 100 AS varchar(10)) FROM GENERATE_SERIES(1, 10000)",
+            )
+            .expect("80 MB");
+        for select in [
+            "SELECT ROW_NUMBER() OVER (PARTITION BY c ORDER BY k) r,
+                    SUM(k) OVER (ORDER BY k ROWS UNBOUNDED PRECEDING) s, d.* INTO e FROM d OPTION (MAXDOP 1)",
+            "SELECT TOP (2000000000) ROW_NUMBER() OVER (PARTITION BY c ORDER BY k) r, d.* INTO e FROM d ORDER BY v, id",
+        ] {
+            session.run(select).unwrap_or_else(|error| panic!("{megabytes} MB: {select}: {error:?}"));
+            let sums = "SELECT COUNT(*), SUM(r), SUM(LEN(v)) FROM e";
+            assert_eq!(answer(&mut session, sums), answer(&mut session, "SELECT 10000, 505000, 59000000"), "{select}");
+            session.run("DROP TABLE e").expect("dropped");
+        }
+    }
+}

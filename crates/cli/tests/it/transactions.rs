@@ -1,6 +1,6 @@
 //! Transactions of concurrent sessions: what others see of them, how long they hold locks, and what ends them.
 
-use hobt::{Event, Flow, Instance, Session};
+use hobt::{Event, Flow, Instance, Session, SqlError};
 
 use crate::client::{instance_with, number};
 
@@ -18,6 +18,20 @@ fn session(instance: &Instance) -> Session {
 
 fn error(session: &mut Session, batch: &str) -> i32 {
     session.run(batch).expect_err(batch).number
+}
+
+/// The messages of a batch.
+fn messages(session: &mut Session, batch: &str) -> Result<Vec<String>, SqlError> {
+    let (mut texts, mut failed) = (Vec::new(), None);
+    session.execute(batch, &mut |event| {
+        match event {
+            Event::Message(message) => texts.push(message.text),
+            Event::Error(error) => failed = Some(error),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    failed.map_or(Ok(texts), Err)
 }
 
 /// `@@SPID`.
@@ -152,6 +166,36 @@ fn a_session_that_is_killed_loses_its_transaction_at_once() {
     assert_eq!(ended.expect_err("cancelled").number, 3617);
     assert_eq!(number(&mut other, "SELECT COUNT(*) FROM a"), 0);
     drop(one);
+}
+
+/// `KILL … WITH STATUSONLY` kills nothing.
+#[test]
+fn how_far_a_rollback_is_can_be_asked() {
+    const NOT_IN_PROGRESS: i32 = 6120;
+    const NO_SUCH_SESSION: i32 = 6106;
+    let (_folder, instance) = open();
+    let (mut one, mut other) = (session(&instance), session(&instance));
+    let ask = format!("KILL {} WITH STATUSONLY", id(&mut one));
+    assert_eq!(error(&mut one, &ask), NOT_IN_PROGRESS);
+    assert_eq!(error(&mut other, &ask), NOT_IN_PROGRESS);
+    assert_eq!(error(&mut other, "KILL 32000 WITH STATUSONLY"), NO_SUCH_SESSION);
+    one.run("CREATE TABLE k (i int PRIMARY KEY, n int); INSERT k SELECT value, 1 FROM GENERATE_SERIES(1, 20000)")
+        .expect("many rows");
+    one.run("BEGIN TRAN; UPDATE k SET n = 2").expect("many changes");
+    let thread = std::thread::spawn(move || (one.run("ROLLBACK").map(drop), one));
+    let mut reports = Vec::new();
+    while !thread.is_finished() {
+        match messages(&mut other, &ask) {
+            Ok(texts) => reports.extend(texts),
+            Err(error) => assert_eq!(error.number, NOT_IN_PROGRESS),
+        }
+    }
+    let (ended, _one) = thread.join().expect("no panic");
+    ended.expect("rolled back");
+    let is_of_rollback =
+        |text: &String| text.contains("transaction rollback in progress. Estimated rollback completion: ");
+    assert!(!reports.is_empty() && reports.iter().all(is_of_rollback), "{reports:?}");
+    assert_eq!(error(&mut other, &ask), NOT_IN_PROGRESS);
 }
 
 #[test]

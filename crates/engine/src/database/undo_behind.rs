@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hobt_access::{OpenTransaction, RecoveryPhase};
 use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
@@ -33,6 +34,14 @@ pub struct UndoneTransaction {
     pub since: i64,
     /// How far its undo is, in per cent.
     pub percent: f64,
+}
+
+impl UndoneTransaction {
+    /// The time since recovery has found it.
+    pub fn elapsed(&self) -> Duration {
+        const NANOSECONDS: u64 = 100;
+        Duration::from_nanos(u64::try_from(time_of_day() - self.since).unwrap_or(0).saturating_mul(NANOSECONDS))
+    }
 }
 
 /// The right to undo, which one thread has.

@@ -114,19 +114,25 @@ impl Maintenance<'_, '_> {
     /// The oldest open transaction that has used a database, which is the current one if none is named.
     fn open_transaction_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
         let database = self.database_to_check(arguments.first(), "OPENTRAN", position)?;
-        let mut open = self.batch.environment.sessions.open_transactions();
+        let environment = &self.batch.environment;
+        let mut open = environment.sessions.open_transactions();
         open.retain(|(_, transaction, _)| transaction.has_used(&database));
-        let oldest = open.into_iter().min_by_key(|(_, transaction, _)| transaction.id());
+        let oldest = open.iter().min_by_key(|(_, transaction, _)| transaction.id());
+        let oldest = oldest
+            .map(|(session, transaction, begun)| (*session, transaction.name().unwrap_or("user_transaction"), *begun));
+        // One that recovery has left open is older than those of this start.
+        let undone = environment.instance.transactions_undone();
+        let undone = undone.iter().filter(|undone| undone.database == database.id()).min_by_key(|one| one.transaction);
+        let oldest = undone.map(|undone| (undone.session, "rolled back after a crash", undone.since)).or(oldest);
         let text = match oldest {
             None => "No active open transactions.".to_owned(),
-            Some((session, transaction, begun)) => {
+            Some((session, name, begun)) => {
                 let begun = value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
                 format!(
                     "Transaction information for database '{}'.\n\nOldest active transaction:\n    \
-                     SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : {}\n    \
+                     SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : {name}\n    \
                      Start time    : {begun}",
                     database.name(),
-                    transaction.name().unwrap_or("user_transaction"),
                 )
             }
         };
