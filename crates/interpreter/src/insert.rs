@@ -14,7 +14,6 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, errors};
 use hobt_catalog::TableColumn;
 use hobt_tsql::ast::{Insert, InsertSource, Query, TableHint};
-use hobt_types::TypedValue;
 
 use super::direct::Wanted;
 use super::event::{DoneKind, Message};
@@ -22,6 +21,7 @@ use super::failure::Failure;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
+use crate::capture::CapturedRows;
 use crate::direct::learned::Learned;
 use crate::insert_target::Target;
 use crate::interpreter::{Interpreter, Outcome};
@@ -54,7 +54,9 @@ impl Interpreter<'_> {
             return self.transactions().in_insert_exec(|this| {
                 // The procedure's own statements run first: they must not wait for the lock that this statement takes.
                 let width = this.insert_target(insert)?.listed().len();
-                let captured = this.captured_rows(call, width, caught_here)?;
+                // It changes nothing, so it is in no transaction.
+                let holding = this.new_run_in(None, Some(&hints))?;
+                let captured = this.captured_rows(&holding, call, width, caught_here)?;
                 this.insert_rows_of(insert, &hints, Some(captured))
             });
         }
@@ -65,7 +67,7 @@ impl Interpreter<'_> {
         &mut self,
         insert: &Insert,
         hints: &QueryHints,
-        captured: Option<Vec<Vec<TypedValue>>>,
+        captured: Option<Vec<CapturedRows>>,
     ) -> Result<Outcome, Failure> {
         let run = self.new_run(Some(hints))?;
         let rows = self.in_run(&run, |this| {
@@ -81,7 +83,8 @@ impl Interpreter<'_> {
                     InsertSource::Values { rows } => rows.len() as u64,
                     InsertSource::Query { .. } => 0,
                     InsertSource::DefaultValues | InsertSource::Execute { .. } => {
-                        captured.as_ref().map_or(1, |rows| rows.len().max(1)) as u64
+                        let sets = captured.iter().flatten();
+                        sets.map(|set| set.held.row_count()).sum::<u64>().max(1)
                     }
                 },
             });

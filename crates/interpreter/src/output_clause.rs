@@ -141,12 +141,12 @@ impl Interpreter<'_> {
             let batch = batch?;
             rows += batch.num_rows() as u64;
             match &mut self.capture {
-                Some(capture) => capture.push(batch),
+                Some(capture) => capture.push(batch)?,
                 None => self.send(Event::Rows(batch))?,
             }
         }
         match &mut self.capture {
-            Some(capture) => capture.end(columns)?,
+            Some(capture) => capture.end(&columns)?,
             None => self.send(Event::ResultSetDone { rows })?,
         }
         Ok(())

@@ -57,15 +57,12 @@ impl Interpreter<'_> {
                 this.send(Event::ResultSet(columns))
             },
             |this, batch| match &mut this.capture {
-                Some(capture) => {
-                    capture.push(batch);
-                    Ok(())
-                }
+                Some(capture) => Ok(capture.push(batch)?),
                 None => this.send(Event::Rows(batch)),
             },
         )?;
         if let (Some(capture), Some(columns)) = (&mut self.capture, captured) {
-            capture.end(columns)?;
+            capture.end(&columns)?;
             return Ok(Outcome::assigned_from(rows));
         }
         self.send(Event::ResultSetDone { rows })?;

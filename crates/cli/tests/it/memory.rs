@@ -526,3 +526,21 @@ fn sorts_above_windows_of_wide_rows_find_memory() {
         }
     }
 }
+
+/// The result of a call that goes into a table waits on disk.
+#[test]
+fn what_a_call_returns_for_an_insert_waits_on_disk() {
+    let (_folder, _instance, mut session) = open(128);
+    let written = "SELECT num_of_bytes_written FROM sys.dm_io_virtual_file_stats(2, 1)";
+    let before = crate::client::number(&mut session, written);
+    session
+        .run(
+            "CREATE TABLE t (id bigint, s varchar(300));
+             INSERT t EXEC ('SELECT value, REPLICATE(CHAR(65 + value % 26), 200) FROM GENERATE_SERIES(1, 200000)')",
+        )
+        .expect("40 MB");
+    let kept = crate::client::number(&mut session, written) - before;
+    assert!(kept > 40_000_000, "{kept} bytes in spill files");
+    let sums = answer(&mut session, "SELECT COUNT(*), SUM(id), SUM(LEN(s)), COUNT(DISTINCT s) FROM t");
+    assert_eq!(sums, answer(&mut session, "SELECT 200000, 20000100000, 40000000, 26"));
+}

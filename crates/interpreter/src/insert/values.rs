@@ -18,6 +18,26 @@ use hobt_functions::batch_of_values;
 use hobt_operators::insert_rows;
 use hobt_table::StatementRun;
 
+/// Identity values that a statement gives explicitly.
+#[derive(Default)]
+pub(super) struct GivenIdentities {
+    last: Option<i128>,
+    /// The least and the greatest.
+    ends: Option<(i128, i128)>,
+}
+
+impl GivenIdentities {
+    /// Notes those of complete rows.
+    pub(super) fn note(&mut self, target: &Target, rows: &[Vec<Value>]) {
+        let Some((place, _)) = target.explicit_identity() else { return };
+        for value in rows.iter().filter_map(|row| identity_of(&row[place])) {
+            self.last = Some(value);
+            let (least, greatest) = self.ends.unwrap_or((value, value));
+            self.ends = Some((least.min(value), greatest.max(value)));
+        }
+    }
+}
+
 impl Interpreter<'_> {
     pub(super) fn insert_values(
         &mut self,
@@ -51,25 +71,42 @@ impl Interpreter<'_> {
         write: &Write,
         mut rows: Vec<Vec<Value>>,
     ) -> Result<u64, Failure> {
-        if let Some(top) = &insert.top {
-            let names = self.names(run);
-            let binder = Binder::new(&names, BindOptions::default());
-            let limit = binder.bind_row_limit(top).map_err(Failure::of_binding)?.of(rows.len() as u64);
-            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        let given: Vec<i128> = match write.target.explicit_identity() {
-            Some((place, _)) => rows.iter().filter_map(|row| identity_of(&row[place])).collect(),
-            None => Vec::new(),
-        };
-        if let Some(&last) = given.last() {
+        let wanted = self.rows_wanted(run, insert, rows.len() as u64)?;
+        rows.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+        let mut given = GivenIdentities::default();
+        given.note(&write.target, &rows);
+        self.note_given(&given);
+        let count = self.write_rows(run, write, &rows)?;
+        self.reseed_by(run, &write.target, &given)?;
+        Ok(count)
+    }
+
+    /// How many of `rows` rows `TOP` allows.
+    pub(super) fn rows_wanted(&self, run: &Arc<StatementRun>, insert: &Insert, rows: u64) -> Result<u64, Failure> {
+        let Some(top) = &insert.top else { return Ok(rows) };
+        let names = self.names(run);
+        let binder = Binder::new(&names, BindOptions::default());
+        Ok(binder.bind_row_limit(top).map_err(Failure::of_binding)?.of(rows))
+    }
+
+    /// Makes the last given identity value that of `SCOPE_IDENTITY`.
+    pub(super) fn note_given(&mut self, given: &GivenIdentities) {
+        if let Some(last) = given.last {
             self.note_identity(last);
         }
-        let count = self.write_rows(run, write, &rows)?;
-        self.reseed(run, &write.target, |_, column| {
+    }
+
+    /// Makes the identity continue behind the given values.
+    pub(super) fn reseed_by(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &Target,
+        given: &GivenIdentities,
+    ) -> Result<(), Failure> {
+        self.reseed(run, target, |_, column| {
             let is_rising = column.identity.is_none_or(|identity| identity.increment > 0);
-            Ok(if is_rising { given.into_iter().max() } else { given.into_iter().min() })
-        })?;
-        Ok(count)
+            Ok(given.ends.map(|(least, greatest)| if is_rising { greatest } else { least }))
+        })
     }
 
     fn write_rows(&mut self, run: &Arc<StatementRun>, write: &Write, rows: &[Vec<Value>]) -> Result<u64, Failure> {
