@@ -1,112 +1,147 @@
-//! The result sets of a call, collected for a table.
+//! The rows that a call returns for a table: `INSERT … EXEC`.
+//!
+//! Result sets may have other types than the table, each its own. Their rows are converted as they come, so that all of
+//! them are held together, on disk if they are many. Those that come before a statement fails are kept, as a client
+//! keeps them. A value that cannot be converted is no error of the call: it fails the `INSERT`, after the call.
 
 use std::sync::Arc;
 
+use arrow::array::Array;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
+use hobt_functions::{array_value, batch_of_values, carrier};
 use hobt_operators::HeldBatches;
 use hobt_table::StatementRun;
-use hobt_types::SqlType;
+use hobt_types::{SqlType, TypedValue};
 
 use super::event::ResultColumn;
 use super::failure::Failure;
-use crate::insert_target::column_count;
+use crate::insert_target::{Target, column_count};
+use crate::interpreter::Interpreter;
 
-/// Result sets of so many rows or bytes are held by themselves. Smaller ones become one batch, up to this: a loop has
-/// many, of a row each.
-const ALONE_ROWS: u64 = 1024;
-const ALONE_BYTES: u64 = 64 << 10;
-const TOGETHER: usize = 256;
+/// From so many rows or bytes on, a batch is held by itself. Smaller ones are put together until they are as many: a
+/// loop may send a row at a time.
+const HELD_ROWS: usize = 1024;
+const HELD_BYTES: usize = 64 << 10;
 
-/// Collects result sets for a table instead of sending them to the client: `INSERT … EXEC`.
+/// Collects result sets for a table instead of sending them to the client.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    /// Holds the rows.
+    /// Holds the rows. It is another statement than the `INSERT`, which begins when the call has ended.
     run: Arc<StatementRun>,
-    /// The required number of columns of each result set.
-    width: usize,
     /// `@@TRANCOUNT` when the call began.
     pub(crate) transaction_count: usize,
-    sets: Vec<CapturedRows>,
-    /// The batches of the current result set.
-    current: HeldBatches,
+    /// The types of the columns that get the values.
+    types: Vec<SqlType>,
+    schema: SchemaRef,
+    /// The types of the current result set.
+    current: Vec<SqlType>,
+    held: HeldBatches,
+    small: Vec<RecordBatch>,
+    small_rows: usize,
+    small_bytes: usize,
+    /// The first value that could not be converted. No rows are kept from there on.
+    failed: Option<Failure>,
 }
 
-/// The rows of a result set, or of several small ones whose columns have the same types.
-#[derive(Debug)]
-pub(crate) struct CapturedRows {
-    pub(crate) types: Vec<SqlType>,
-    pub(crate) held: HeldBatches,
-    /// Batches that are still to be put together; `None` if the rows are of one result set.
-    small: Option<Vec<RecordBatch>>,
+/// The rows of a call, whose columns have these types.
+pub(super) struct Captured {
+    pub(super) types: Vec<SqlType>,
+    pub(super) rows: HeldBatches,
 }
 
 impl Capture {
-    /// Collects result sets of `width` columns, whose rows the statement `run` holds.
-    pub(crate) fn new(run: &Arc<StatementRun>, width: usize, transaction_count: usize) -> Capture {
-        let (run, current) = (Arc::clone(run), HeldBatches::new(run));
-        Capture { run, width, transaction_count, sets: Vec::new(), current }
+    /// Collects rows for the listed columns of `target`, which the statement `run` holds.
+    pub(crate) fn new(run: &Arc<StatementRun>, target: &Target, transaction_count: usize) -> Capture {
+        let columns = &target.columns().columns;
+        let field = |column: &hobt_binder::TargetColumn| Field::new(&column.name, carrier(column.sql_type), true);
+        Capture {
+            run: Arc::clone(run),
+            transaction_count,
+            types: columns.iter().map(|column| column.sql_type).collect(),
+            schema: Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>())),
+            current: Vec::new(),
+            held: HeldBatches::new(run),
+            small: Vec::new(),
+            small_rows: 0,
+            small_bytes: 0,
+            failed: None,
+        }
     }
 
-    /// Adds a batch of the current result set.
+    /// Begins a result set.
     ///
     /// # Errors
-    /// 5123, 1105 and 823 of a spill file.
-    pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
-        self.current.keep(batch)
-    }
-
-    /// Ends the result set.
-    ///
-    /// # Errors
-    /// 213 for a wrong number of columns; this ends the batch, not only the call. As [`Capture::push`].
-    pub(crate) fn end(&mut self, columns: &[ResultColumn]) -> Result<(), Failure> {
-        if columns.len() != self.width {
+    /// 213 for a wrong number of columns; this ends the batch, not only the call.
+    pub(crate) fn begin(&mut self, columns: &[ResultColumn]) -> Result<(), Failure> {
+        if columns.len() != self.types.len() {
             return Err(Failure { dooms: true, ..Failure::of_batch(column_count()) });
         }
-        let ended = std::mem::replace(&mut self.current, HeldBatches::new(&self.run));
-        if ended.row_count() == 0 {
-            return Ok(());
-        }
-        let types: Vec<SqlType> = columns.iter().map(|column| column.sql_type).collect();
-        if ended.row_count() >= ALONE_ROWS || ended.bytes() >= ALONE_BYTES || ended.is_on_disk() {
-            self.sets.push(CapturedRows { types, held: ended, small: None });
-            return Ok(());
-        }
-        if self.sets.last().is_none_or(|last| last.types != types || last.small.is_none()) {
-            let held = HeldBatches::new(&self.run);
-            self.sets.push(CapturedRows { types, held, small: Some(Vec::new()) });
-        }
-        let last = self.sets.last_mut().expect("made above");
-        last.small.get_or_insert_default().extend(ended.into_batches()?.collect::<Result<Vec<_>, _>>()?);
-        if last.small.as_ref().is_some_and(|small| small.len() >= TOGETHER) { Ok(last.put_together()?) } else { Ok(()) }
+        self.current = columns.iter().map(|column| column.sql_type).collect();
+        Ok(())
     }
 
-    /// All rows, in their order.
+    /// All rows.
     ///
     /// # Errors
-    /// As [`Capture::push`].
-    pub(crate) fn into_rows(mut self) -> Result<Vec<CapturedRows>, SqlError> {
-        self.sets.iter_mut().try_for_each(CapturedRows::put_together)?;
-        Ok(self.sets)
+    /// Those of a value that could not be converted; 5123, 1105 and 823 of a spill file.
+    pub(super) fn into_rows(mut self) -> Result<Captured, Failure> {
+        self.put_together()?;
+        match self.failed {
+            Some(failed) => Err(failed),
+            None => Ok(Captured { types: self.types, rows: self.held }),
+        }
+    }
+
+    /// A batch of the current result set in the table's types.
+    fn converted(&self, interpreter: &Interpreter<'_>, batch: &RecordBatch) -> Result<RecordBatch, Failure> {
+        let mut rows = Vec::with_capacity(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            let columns = batch.columns().iter().zip(&self.current).zip(&self.types);
+            let values = columns.map(|((array, from), to)| {
+                let value = TypedValue { sql_type: *from, value: array_value(array.as_ref(), row, *from)? };
+                interpreter.stored_value(&self.run, value, *to)
+            });
+            rows.push(values.collect::<Result<Vec<_>, Failure>>()?);
+        }
+        Ok(batch_of_values(Arc::clone(&self.schema), &self.types, &rows)?)
+    }
+
+    fn keep(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        self.small_rows += batch.num_rows();
+        self.small_bytes += batch.columns().iter().map(|column| column.get_array_memory_size()).sum::<usize>();
+        self.small.push(batch);
+        if self.small_rows >= HELD_ROWS || self.small_bytes >= HELD_BYTES { self.put_together() } else { Ok(()) }
+    }
+
+    /// Holds the small batches as one.
+    fn put_together(&mut self) -> Result<(), SqlError> {
+        let small = std::mem::take(&mut self.small);
+        (self.small_rows, self.small_bytes) = (0, 0);
+        let together = concat_batches(&self.schema, small.iter());
+        self.held.keep(together.map_err(|error| SqlError::internal(error.to_string()))?)
     }
 }
 
-impl CapturedRows {
-    /// Holds the small batches as one.
-    fn put_together(&mut self) -> Result<(), SqlError> {
-        let Some(small) = self.small.as_mut().filter(|small| !small.is_empty()) else { return Ok(()) };
-        // Result sets differ in names and in what can be NULL.
-        let fields = small[0]
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| Field::new(field.name(), field.data_type().clone(), true))
-            .collect::<Vec<_>>();
-        let together = concat_batches(&Arc::new(Schema::new(fields)), small.iter());
-        small.clear();
-        self.held.keep(together.map_err(|error| SqlError::internal(error.to_string()))?)
+impl Interpreter<'_> {
+    /// Keeps a batch of the current result set for the table of an `INSERT … EXEC`.
+    ///
+    /// # Errors
+    /// 5123, 1105 and 823 of a spill file.
+    pub(super) fn capture_rows(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        let Some(mut capture) = self.capture.take() else {
+            return Err(SqlError::internal("rows for a table without their call").into());
+        };
+        let mut kept = Ok(());
+        if capture.failed.is_none() {
+            match capture.converted(self, batch) {
+                Ok(batch) => kept = capture.keep(batch),
+                Err(failed) => capture.failed = Some(failed),
+            }
+        }
+        self.capture = Some(capture);
+        Ok(kept?)
     }
 }

@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
-use crate::capture::CapturedRows;
+use crate::capture::Captured;
 use crate::direct::learned::Learned;
 use crate::insert_target::Target;
 use crate::interpreter::{Interpreter, Outcome};
@@ -53,10 +53,10 @@ impl Interpreter<'_> {
         if let InsertSource::Execute { call } = &insert.source {
             return self.transactions().in_insert_exec(|this| {
                 // The procedure's own statements run first: they must not wait for the lock that this statement takes.
-                let width = this.insert_target(insert)?.listed().len();
-                // It changes nothing, so it is in no transaction.
+                let target = this.insert_target(insert)?;
+                // What holds the rows during the call. It changes nothing, so it is in no transaction.
                 let holding = this.new_run_in(None, Some(&hints))?;
-                let captured = this.captured_rows(&holding, call, width, caught_here)?;
+                let captured = this.captured_rows(&holding, call, &target, caught_here)?;
                 this.insert_rows_of(insert, &hints, Some(captured))
             });
         }
@@ -67,7 +67,7 @@ impl Interpreter<'_> {
         &mut self,
         insert: &Insert,
         hints: &QueryHints,
-        captured: Option<Vec<CapturedRows>>,
+        captured: Option<Captured>,
     ) -> Result<Outcome, Failure> {
         let run = self.new_run(Some(hints))?;
         let rows = self.in_run(&run, |this| {
@@ -83,8 +83,7 @@ impl Interpreter<'_> {
                     InsertSource::Values { rows } => rows.len() as u64,
                     InsertSource::Query { .. } => 0,
                     InsertSource::DefaultValues | InsertSource::Execute { .. } => {
-                        let sets = captured.iter().flatten();
-                        sets.map(|set| set.held.row_count()).sum::<u64>().max(1)
+                        captured.as_ref().map_or(1, |captured| captured.rows.row_count().max(1))
                     }
                 },
             });
@@ -96,9 +95,10 @@ impl Interpreter<'_> {
                     this.insert_whole(&run, insert, &write, vec![row])
                 }
                 (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, hints),
-                (InsertSource::Execute { .. }, captured) => {
-                    this.insert_captured(&run, insert, &write, captured.unwrap_or_default())
-                }
+                (InsertSource::Execute { .. }, captured) => match captured {
+                    Some(captured) => this.insert_captured(&run, insert, &write, captured),
+                    None => Err(SqlError::internal("an INSERT of a call's rows without the call").into()),
+                },
             }?;
             this.check_new_keys(&run, &write.store)?;
             Ok(rows)

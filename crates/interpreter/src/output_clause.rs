@@ -133,21 +133,21 @@ impl Interpreter<'_> {
             nullable: column.nullable,
         };
         let columns: Vec<ResultColumn> = output.columns.iter().map(column).collect();
-        if self.capture.is_none() {
-            self.send(Event::ResultSet(columns.clone()))?;
+        match &mut self.capture {
+            Some(capture) => capture.begin(&columns)?,
+            None => self.send(Event::ResultSet(columns))?,
         }
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
             rows += batch.num_rows() as u64;
-            match &mut self.capture {
-                Some(capture) => capture.push(batch)?,
-                None => self.send(Event::Rows(batch))?,
+            match self.capture.is_some() {
+                true => self.capture_rows(&batch)?,
+                false => self.send(Event::Rows(batch))?,
             }
         }
-        match &mut self.capture {
-            Some(capture) => capture.end(&columns)?,
-            None => self.send(Event::ResultSetDone { rows })?,
+        if self.capture.is_none() {
+            self.send(Event::ResultSetDone { rows })?;
         }
         Ok(())
     }

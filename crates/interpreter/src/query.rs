@@ -43,26 +43,23 @@ impl Interpreter<'_> {
             return self.select_into(&run, select, into, &hints);
         }
         let options = bind_options(&hints);
-        let mut captured: Option<Vec<ResultColumn>> = None;
         let rows = self.run_bound_with(
             (&run, Reader::Client),
             options,
             |binder| binder.bind_query(&select.query),
             |this, query| {
                 let columns = shown_columns(query);
-                if this.capture.is_some() {
-                    captured = Some(columns);
-                    return Ok(());
+                match &mut this.capture {
+                    Some(capture) => capture.begin(&columns),
+                    None => this.send(Event::ResultSet(columns)),
                 }
-                this.send(Event::ResultSet(columns))
             },
-            |this, batch| match &mut this.capture {
-                Some(capture) => Ok(capture.push(batch)?),
-                None => this.send(Event::Rows(batch)),
+            |this, batch| match this.capture.is_some() {
+                true => this.capture_rows(&batch),
+                false => this.send(Event::Rows(batch)),
             },
         )?;
-        if let (Some(capture), Some(columns)) = (&mut self.capture, captured) {
-            capture.end(&columns)?;
+        if self.capture.is_some() {
             return Ok(Outcome::assigned_from(rows));
         }
         self.send(Event::ResultSetDone { rows })?;

@@ -50,8 +50,8 @@ impl Interpreter<'_> {
         let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
         let count = rows.len() as u64;
         if let Some(capture) = &mut self.capture {
-            capture.push(batch)?;
-            capture.end(&result_columns)?;
+            capture.begin(&result_columns)?;
+            self.capture_rows(&batch)?;
             return Ok(count);
         }
         self.send(Event::ResultSet(result_columns))?;

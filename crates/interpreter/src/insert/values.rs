@@ -197,7 +197,7 @@ impl Interpreter<'_> {
     }
 
     /// A value in a column's type, as an insert stores it. Text that is too long is kept, and rejected later.
-    pub(super) fn stored_value(
+    pub(crate) fn stored_value(
         &self,
         run: &Arc<StatementRun>,
         given: TypedValue,
