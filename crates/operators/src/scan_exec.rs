@@ -38,6 +38,7 @@ use super::join_filter::{LeafFilter, Sieve};
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
 use builder::BatchBuilder;
+pub(super) use builder::{fitting, reads_pointers};
 use hobt_showplan::NodeMark;
 use hobt_table::{ColumnPredicate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, WorkerClock};
 use hobt_udf::external;

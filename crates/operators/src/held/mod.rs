@@ -162,7 +162,7 @@ impl HeldBatches {
     }
 
     /// About the bytes of all batches that were kept.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hobt_access::AccessError;
 use hobt_access::scan::{ColumnVector, NextPage, PageVisitor, Scan, VectorData};
+use hobt_access::{AccessError, LargeValues};
 use hobt_base::PageId;
-use hobt_page::{PageBytes, RowPage};
+use hobt_page::{PageBytes, PageDamage, RowPage, StoredValue};
 
 use crate::join_filter::{Kept, Sieve};
 use crate::places::PlaceBuilder;
@@ -77,7 +77,7 @@ impl BatchBuilder {
         kept: &Kept<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
-        if !self.reads_pointers(page) {
+        if !reads_pointers(page, self.columns.iter()) {
             return match kept {
                 Kept::All => self.take_page(partition, id, page, next),
                 Kept::Slots(slots) => {
@@ -154,7 +154,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Takes rows one by one until the batch has enough bytes; returns how many.
+    /// Takes rows until the batch has enough bytes; returns how many.
     fn take_some(
         &mut self,
         partition: usize,
@@ -162,22 +162,50 @@ impl BatchBuilder {
         page: &RowPage<'_>,
         slots: &[usize],
     ) -> Result<usize, AccessError> {
-        let mut taken = 0;
-        while taken < slots.len() && !self.is_long() {
-            self.take_slots(partition, id, page, &slots[taken..=taken])?;
-            taken += 1;
+        let taken = fitting(page, self.columns.iter(), slots, self.bytes_max);
+        let taken = taken.map_err(|damage| self.scan.large_values(partition).damaged(id, damage))?;
+        if taken > 0 {
+            self.take_slots(partition, id, page, &slots[..taken])?;
         }
         Ok(taken)
-    }
-
-    /// Whether the page has values that are read and are not in their rows.
-    fn reads_pointers(&self, page: &RowPage<'_>) -> bool {
-        page.has_pointers() && self.columns.iter().any(|column| matches!(column.data, VectorData::Views { .. }))
     }
 
     fn is_long(&self) -> bool {
         self.columns.iter().map(ColumnVector::value_bytes).sum::<usize>() >= self.bytes_max
     }
+}
+
+/// Whether a page has values of these columns that are not in their rows.
+pub(crate) fn reads_pointers<'c>(page: &RowPage<'_>, mut columns: impl Iterator<Item = &'c ColumnVector>) -> bool {
+    page.has_pointers() && columns.any(|column| matches!(column.data, VectorData::Views { .. }))
+}
+
+/// How many of the rows in `slots` it takes until texts and binary values of the columns have `bytes_max` bytes. The
+/// last row may exceed that.
+///
+/// # Errors
+/// The page contradicts itself.
+pub(crate) fn fitting<'c>(
+    page: &RowPage<'_>,
+    columns: impl Iterator<Item = &'c ColumnVector>,
+    slots: &[usize],
+    bytes_max: usize,
+) -> Result<usize, PageDamage> {
+    let columns: Vec<_> = columns.filter(|column| matches!(column.data, VectorData::Views { .. })).collect();
+    let mut bytes: usize = columns.iter().map(|column| column.value_bytes()).sum();
+    for (taken, &slot) in slots.iter().enumerate() {
+        if bytes >= bytes_max {
+            return Ok(taken);
+        }
+        for column in &columns {
+            bytes = bytes.saturating_add(match page.stored(column.column, slot)? {
+                StoredValue::Null => 0,
+                StoredValue::InRow(value) => value.len(),
+                StoredValue::Pointer(pointer) => pointer.length,
+            });
+        }
+    }
+    Ok(slots.len())
 }
 
 impl PageVisitor for BatchBuilder {

@@ -60,9 +60,8 @@ impl RowSeeks {
         self.at = 0;
     }
 
-    /// Continues the range until it has ended or there are `rows_max` rows, possibly more by the rest of a leaf, or
-    /// enough bytes.
-    /// Returns whether the range has ended. Blocks on reads and latches.
+    /// Continues the range until it has ended, or there are `rows_max` rows, possibly more by the rest of a leaf, or
+    /// enough bytes. Returns whether the range has ended. Blocks on reads and latches.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the statement was cancelled.

@@ -17,7 +17,7 @@ use super::SeekExec;
 use crate::join_filter::SeekSieve;
 use crate::path_rows::reference;
 use crate::places::PlaceBuilder;
-use crate::scan_exec::{batch_of, column_vector};
+use crate::scan_exec::{batch_of, column_vector, fitting, reads_pointers};
 use hobt_table::{OperatorProfile, SeekPath, StatementRun, TableRead};
 
 /// Builds a batch of rows.
@@ -40,7 +40,7 @@ pub(super) struct RowBuilder {
     /// The wanted rows of the current leaf, and the first of them that was not taken.
     slots: Vec<usize>,
     next: usize,
-    /// Bytes of texts and binaries after which a batch ends. One row's values may exceed it.
+    /// Bytes of texts and binaries after which a batch ends. One leaf's rows may exceed it, or one row's values.
     bytes_max: usize,
     key: Vec<u8>,
 }
@@ -114,20 +114,23 @@ impl RowBuilder {
         most: usize,
     ) -> Result<(), AccessError> {
         let end = self.rows.saturating_add(most);
-        if self.path.covers && !seek.leaf().page.has_pointers() {
-            let from = std::mem::replace(&mut self.next, slots.len());
-            return self.take_slots(partition, seek, &slots[from..slots.len().min(from.saturating_add(most))]);
-        }
-        while self.next < slots.len() && self.rows < end && !self.is_full() {
-            let slot = slots[self.next];
-            self.next += 1;
-            match self.path.covers {
-                true => self.take_slots(partition, seek, &[slot])?,
-                // The statement may not see the row that an entry leads to.
-                false => self.follow(partition, seek, slot)?,
+        if !self.path.covers {
+            // The statement may not see the row that an entry leads to.
+            while self.next < slots.len() && self.rows < end && !self.is_full() {
+                self.next += 1;
+                self.follow(partition, seek, slots[self.next - 1])?;
             }
+            return Ok(());
         }
-        Ok(())
+        let leaf = seek.leaf();
+        let columns = || self.columns.iter().map(|(_, column)| column);
+        let mut wanted = &slots[self.next..slots.len().min(self.next.saturating_add(most))];
+        if reads_pointers(&leaf.page, columns()) {
+            let taken = fitting(&leaf.page, columns(), wanted, self.bytes_max);
+            wanted = &wanted[..taken.map_err(|damage| seek.tree().hobt().damaged(leaf.id, damage))?];
+        }
+        self.next += wanted.len();
+        self.take_slots(partition, seek, wanted)
     }
 
     /// Whether the batch has enough bytes.
