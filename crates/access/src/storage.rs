@@ -697,7 +697,7 @@ impl Storage {
             return Ok(());
         }
         let turn = turns.entry(filegroup).or_default();
-        let mut reason = "its files may not grow: add one (ALTER DATABASE ... ADD FILE)".to_owned();
+        let mut reason = "its files may not grow any more: add a file (ALTER DATABASE … ADD FILE)".to_owned();
         let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
         // By less than a step only if no disk has room for a step.
         for (by, step) in

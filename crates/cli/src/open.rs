@@ -129,7 +129,8 @@ impl InstanceArguments {
 
 /// The megabytes of the memory setting.
 fn memory_mb(text: &str) -> Result<u64, String> {
-    let megabytes: u64 = text.parse().map_err(|_| "give a number of megabytes, such as 1024".to_owned())?;
+    let megabytes: u64 =
+        text.parse().map_err(|_| "give a number of megabytes without a unit, such as 1024".to_owned())?;
     Some(megabytes).filter(|megabytes| *megabytes >= MEMORY_MB_MIN).ok_or_else(|| {
         format!(
             "at least {MEMORY_MB_MIN} are needed: with less, what sorts, groups and joins put on disk could not be read \

@@ -117,14 +117,16 @@ SELECT @text AS [Text]";
 
 /// Shows all sessions, a login's, one session, or the `active` ones.
 const SP_WHO: &str = "CREATE PROCEDURE sp_who @loginame nvarchar(128) = NULL AS
-SELECT s.session_id AS spid, CAST(0 AS smallint) AS ecid, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS status,
+SELECT COALESCE(s.session_id, r.session_id) AS spid, CAST(0 AS smallint) AS ecid, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS status,
     s.login_name AS loginame, s.host_name AS hostname, CAST(COALESCE(r.blocking_session_id, 0) AS char(5)) AS blk,
-    DB_NAME(s.database_id) AS dbname, COALESCE(r.command, 'AWAITING COMMAND') AS cmd, COALESCE(r.request_id, 0) AS request_id
-FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
-WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
+    DB_NAME(COALESCE(s.database_id, r.database_id)) AS dbname, COALESCE(r.command, 'AWAITING COMMAND') AS cmd,
+    COALESCE(r.request_id, 0) AS request_id
+FROM sys.dm_exec_sessions AS s FULL JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
+WHERE @loginame IS NULL OR s.login_name = @loginame OR COALESCE(s.session_id, r.session_id) = TRY_CAST(@loginame AS int)
     OR (@loginame = 'active' AND r.session_id IS NOT NULL)
 ORDER BY COALESCE(s.session_id, r.session_id)";
 
+/// As [`SP_WHO`], with what the sessions have used.
 const SP_WHO2: &str = "CREATE PROCEDURE sp_who2 @loginame nvarchar(128) = NULL AS
 SELECT CAST(COALESCE(s.session_id, r.session_id) AS char(5)) AS SPID, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS Status, s.login_name AS Login,
     s.host_name AS HostName, CAST(CASE WHEN r.blocking_session_id > 0 THEN CAST(r.blocking_session_id AS varchar(5)) ELSE '  .' END AS char(5)) AS BlkBy,
@@ -133,9 +135,9 @@ SELECT CAST(COALESCE(s.session_id, r.session_id) AS char(5)) AS SPID, CAST(COALE
     CONVERT(char(5), COALESCE(s.last_request_start_time, r.start_time), 101) + ' ' + CONVERT(char(8), COALESCE(s.last_request_start_time, r.start_time), 108) AS LastBatch,
     s.program_name AS ProgramName, CAST(COALESCE(s.session_id, r.session_id) AS char(5)) AS SPID, CAST(COALESCE(r.request_id, 0) AS char(5)) AS REQUESTID
 FROM sys.dm_exec_sessions AS s FULL JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id
-WHERE @loginame IS NULL OR s.login_name = @loginame OR s.session_id = TRY_CAST(@loginame AS int)
+WHERE @loginame IS NULL OR s.login_name = @loginame OR COALESCE(s.session_id, r.session_id) = TRY_CAST(@loginame AS int)
     OR (@loginame = 'active' AND r.session_id IS NOT NULL)
-ORDER BY s.session_id";
+ORDER BY COALESCE(s.session_id, r.session_id)";
 
 const SP_SPACEUSED: &str = "CREATE PROCEDURE sp_spaceused @objname nvarchar(776) = NULL AS
 IF @objname IS NULL

@@ -487,7 +487,7 @@ impl Log {
             // Another thread has just grown it.
             return Ok(());
         }
-        let mut reason = "its files may not grow: add one (ALTER DATABASE ... ADD LOG FILE)";
+        let mut reason = "its files may not grow any more: add a log file (ALTER DATABASE … ADD LOG FILE)";
         let growths = self.segments.lock().growth();
         for mut growth in growths {
             match growth.make_what_fits() {

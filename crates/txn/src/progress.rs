@@ -1,19 +1,55 @@
 //! How far a statement is: `percent_complete` of `sys.dm_exec_requests`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What times are counted from.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Steps done and steps in all. A statement whose number of steps is unknown has 0 in all.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
     all: AtomicU64,
+    /// When the steps began, in nanoseconds.
+    since_ns: AtomicU64,
+    is_undo: AtomicBool,
+}
+
+fn now_ns() -> u64 {
+    u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Progress {
-    /// Sets how far it is.
+    /// Sets how far it is. Without steps done it begins now.
     pub fn set(&self, done: u64, all: u64) {
+        if done == 0 {
+            self.since_ns.store(now_ns(), Ordering::Relaxed);
+        }
         self.done.store(done, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);
+    }
+
+    /// Begins to undo in `all` steps.
+    pub(crate) fn begin_undo(&self, all: u64) {
+        self.set(0, all);
+        self.is_undo.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing is undone any more.
+    pub(crate) fn end_undo(&self) {
+        self.is_undo.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether changes are being undone.
+    pub fn is_undo(&self) -> bool {
+        self.is_undo.load(Ordering::Relaxed)
+    }
+
+    /// The time since the steps began.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)))
     }
 
     /// Adds steps that were done.

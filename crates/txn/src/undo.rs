@@ -145,7 +145,7 @@ pub(crate) fn undo(
     if let Some(progress) = progress {
         let logged = walks.iter().enumerate().map(|(place, walk)| walk.left(behind(until, place)));
         let noted = rows.position().saturating_sub(rows_until);
-        progress.set(0, logged.sum::<u64>() + noted + actions.len() as u64);
+        progress.begin_undo(logged.sum::<u64>() + noted + actions.len() as u64);
     }
     let mut result = Ok(());
     let mut note = |done: Result<(), UndoError>| {
@@ -165,6 +165,7 @@ pub(crate) fn undo(
         note(run(action));
     }
     undo_rows(until, rows_until, &mut note);
+    progress.iter().for_each(|progress| progress.end_undo());
     result
 }
 

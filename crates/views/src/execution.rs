@@ -251,7 +251,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let (logical, physical) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
-        let remaining = milliseconds(RollbackProgress::of(percent, request.started.elapsed()).left);
+        let remaining = milliseconds(RollbackProgress::of(percent, session.progress.elapsed()).left);
         let mut row = row![
             session.id.0,
             0,

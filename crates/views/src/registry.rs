@@ -249,9 +249,8 @@ impl SessionDirectory for Registry {
     fn rollback_progress(&self, session: SessionId) -> Result<Option<RollbackProgress>, SqlError> {
         let sessions = self.lock();
         let found = sessions.get(&session.0).ok_or_else(|| errors::NO_SUCH_SESSION.with([&session]))?;
-        // A killed session rolls back before its request ends.
-        let request = found.request.as_ref().filter(|request| found.killed || request.command.starts_with("ROLLBACK"));
-        Ok(request.map(|request| RollbackProgress::of(found.progress.percent(), request.started.elapsed())))
+        let progress = &found.progress;
+        Ok(progress.is_undo().then(|| RollbackProgress::of(progress.percent(), progress.elapsed())))
     }
 
     fn statement_begins(&self, session: SessionId, command: &str, database: &str) {

@@ -171,7 +171,7 @@ impl Output {
 
     fn write(&mut self, event: Event) -> io::Result<()> {
         // What may come long before the next event is shown at once.
-        let ends_something = matches!(event, Event::Done { .. } | Event::Message(_) | Event::Error(_));
+        let ends_something = !matches!(event, Event::ResultSet(_) | Event::Rows(_) | Event::ResultSetDone { .. });
         match event {
             Event::ResultSet(columns) => {
                 self.end_rows()?;
