@@ -28,10 +28,9 @@ impl Sizes {
     /// keeps a batch of each input, and a batch of merged texts keeps all the inputs that its rows come from. So little
     /// memory requires short batches.
     pub fn batch_rows(self, width: usize, most: usize) -> usize {
-        const LEAST: usize = 16;
         const BATCHES: u64 = 32;
         let rows = self.third / self.parts / BATCHES.saturating_mul(width.max(1) as u64);
-        usize::try_from(rows).unwrap_or(usize::MAX).clamp(LEAST.min(most), most)
+        usize::try_from(rows).unwrap_or(usize::MAX).clamp(1, most.max(1))
     }
 
     /// The number of rows of `width` bytes that each part of a sort may keep in memory. Each row may keep its whole
@@ -73,7 +72,7 @@ mod tests {
         let (large, small, none) = (Sizes::new(6 << 30, 2), Sizes::new(6 << 20, 2), Sizes::new(0, 4));
         assert_eq!((large.merge_bytes(), large.batch_rows(100, 8192)), (10 << 20, 8192));
         assert_eq!((small.merge_bytes(), small.batch_rows(100, 8192)), (256 << 10, 327));
-        assert_eq!((none.merge_bytes(), none.batch_rows(100, 8192), none.batch_rows(100, 5)), (256 << 10, 16, 5));
+        assert_eq!((none.merge_bytes(), none.batch_rows(100, 8192), none.batch_rows(100, 5)), (256 << 10, 1, 1));
         assert!(small.top_rows(100) < large.top_rows(100));
         let sort =
             MemoryWish { operators: 1, sorts: 1, rows: 1 << 20, bytes: 0, row_bytes: (10, 90), has_exchange: false };

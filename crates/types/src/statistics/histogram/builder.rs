@@ -13,6 +13,8 @@
 //! histograms for selectivity estimation of range predicates", 1996), here greedily from the bottom up. The first and
 //! the last value always keep their steps, so the least and the greatest are known.
 
+use std::cmp::Ordering;
+
 use super::{Histogram, STEPS_MAX, Step};
 
 /// How many steps are held before the cheapest are merged.
@@ -90,10 +92,9 @@ impl HistogramBuilder {
         HistogramBuilder::default()
     }
 
-    /// Adds rows of a value; `None` is NULL. Keys must ascend. Rows of equal keys are added.
-    ///
-    /// # Panics
-    /// In debug builds, when a key is below the one before it.
+    /// Adds rows of a value; `None` is NULL. Keys ascend, and rows of equal keys are added. A key that is below the one
+    /// before it is of a text that was cut: the collation may sort the whole texts otherwise. Its rows are counted in
+    /// the range below that one.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>, rows: f64) {
         self.push_range(Range::default(), key, value, rows);
     }
@@ -109,11 +110,17 @@ impl HistogramBuilder {
         };
         if let Some(last) = self.held.last_mut() {
             let last_key = &self.bytes[last.key_at..last.key_at + last.key_len];
-            debug_assert!(last_key <= key, "keys ascend");
-            if last_key == key {
-                last.equal_rows += rows;
-                last.range = last.range.with(range);
-                return;
+            match key.cmp(last_key) {
+                Ordering::Less => {
+                    last.range = last.range.with(range).with(Range::of_value(rows));
+                    return;
+                }
+                Ordering::Equal => {
+                    last.equal_rows += rows;
+                    last.range = last.range.with(range);
+                    return;
+                }
+                Ordering::Greater => {}
             }
         }
         if self.held.len() == HELD_MAX {
