@@ -93,6 +93,8 @@ pub(crate) struct Simulation {
     pub(crate) report: Report,
     settings: InstanceSettings,
     events: VecDeque<String>,
+    /// Whether the engine has reported an error since it was started.
+    has_failed: bool,
 }
 
 /// A small file that grows in small steps.
@@ -145,6 +147,7 @@ impl Simulation {
             report: Report::default(),
             settings,
             events: VecDeque::new(),
+            has_failed: false,
         }
     }
 
@@ -173,6 +176,7 @@ impl Simulation {
             return Stop::Crash;
         }
         self.note(format!("{what}: {error}"));
+        self.has_failed = true;
         if self.options.faults.is_empty() { Stop::Bug(format!("{what}: {error}")) } else { Stop::Error }
     }
 
@@ -271,7 +275,7 @@ impl Simulation {
         match Instance::open_on(disk, Path::new(FOLDER), self.settings.clone()) {
             Ok(instance) => {
                 self.report.starts += 1;
-                self.instance = Some(instance);
+                (self.instance, self.has_failed) = (Some(instance), false);
                 Ok(())
             }
             Err(error) => Err(self.stop("the start", &error)),
@@ -439,7 +443,7 @@ impl Simulation {
         self.database(first)?;
         for (index, name) in DATABASES.into_iter().enumerate() {
             let database = self.database(index)?;
-            let checked = allocation(&database).and_then(|()| contents(&database));
+            let checked = allocation(&database, self.has_failed).and_then(|()| contents(&database));
             found.push(checked.map_err(|error| self.check_failed(name, error))?);
         }
         let tables = found.iter().flat_map(|objects| objects.tables.values());
