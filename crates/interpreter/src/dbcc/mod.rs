@@ -100,7 +100,7 @@ impl Maintenance<'_, '_> {
             "SHOW_STATISTICS" => self.show_statistics(&arguments, &dbcc.options, position)?,
             "SHRINKFILE" => self.shrink_file(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
-            "OPENTRAN" => self.open_transaction_information(&arguments, position)?,
+            "OPENTRAN" => self.open_transaction_information(&arguments, &dbcc.options, position)?,
             "UPDATEUSAGE" => self.update_usage(&arguments, &dbcc.options, position)?,
             "USEROPTIONS" => self.user_options()?,
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
@@ -112,7 +112,16 @@ impl Maintenance<'_, '_> {
     }
 
     /// The oldest open transaction that has used a database, which is the current one if none is named.
-    fn open_transaction_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
+    fn open_transaction_information(
+        &mut self,
+        arguments: &[Value],
+        options: &[OptionItem],
+        position: Position,
+    ) -> Result<(), Failure> {
+        let is_known = |item: &&OptionItem| ["TABLERESULTS", "NO_INFOMSGS"].contains(&item.name.as_str());
+        if let Some(other) = options.iter().find(|item| !is_known(item)) {
+            return Err(errors::UNKNOWN_OPTION.with([&other.name, &"DBCC OPENTRAN"]).at(other.span.position).into());
+        }
         let database = self.database_to_check(arguments.first(), "OPENTRAN", position)?;
         let environment = &self.batch.environment;
         let mut open = environment.sessions.open_transactions();
@@ -124,10 +133,28 @@ impl Maintenance<'_, '_> {
         let undone = environment.instance.transactions_undone();
         let undone = undone.iter().filter(|undone| undone.database == database.id()).min_by_key(|one| one.transaction);
         let oldest = undone.map(|undone| (undone.session, "rolled back after a crash", undone.since)).or(oldest);
+        let oldest = match oldest {
+            None => None,
+            Some((session, name, begun)) => {
+                Some((session, name.to_owned(), value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?))
+            }
+        };
+        if OptionItem::find(options, "TABLERESULTS").is_some() {
+            let row = |name: &str, value: String| vec![Value::Text(name.to_owned()), Value::Text(value)];
+            let rows = oldest.map(|(session, name, begun)| {
+                vec![
+                    row("OLDACT_SPID", session.to_string()),
+                    row("OLDACT_UID", "-1".to_owned()),
+                    row("OLDACT_NAME", name),
+                    row("OLDACT_STARTTIME", begun),
+                ]
+            });
+            self.batch.send_values(&[("REP_NAME", NAME), ("REP_VALUE", NAME)], rows.unwrap_or_default())?;
+            return Ok(());
+        }
         let text = match oldest {
             None => "No active open transactions.".to_owned(),
             Some((session, name, begun)) => {
-                let begun = value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
                 format!(
                     "Transaction information for database '{}'.\n\nOldest active transaction:\n    \
                      SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : {name}\n    \
