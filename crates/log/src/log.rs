@@ -6,7 +6,7 @@
 //! header, but never while a file is filled. Lock order: `checkpointing`, `writer`, `growing`, `segments`,
 //! `marks`.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
@@ -130,8 +130,6 @@ pub struct Log {
     /// The first position that backups need.
     pub(crate) backup: AtomicU64,
     waiters: Waiters,
-    /// How many threads the last block has woken.
-    woken: AtomicUsize,
     durable: AtomicU64,
     pub(crate) room: Room,
     failed: OnceLock<String>,
@@ -215,7 +213,6 @@ impl Log {
             marks: Ranked::new(Rank::LogMarks, Mutex::new(marks)),
             backup: AtomicU64::new(NO_BACKUP),
             waiters: Waiters::default(),
-            woken: AtomicUsize::new(0),
             durable: AtomicU64::new(end.0),
             failed: OnceLock::new(),
             flushes: AtomicU64::new(0),
@@ -379,7 +376,6 @@ impl Log {
             return self.check();
         };
         schedule::point(schedule::Place::LogFlush);
-        self.gather();
         // Checked under the lock: an earlier holder may have failed, and nothing may be written after a block that is
         // missing.
         let written = self.check().and_then(|()| self.write_block(&mut writer, wanted, room_for));
@@ -389,11 +385,10 @@ impl Log {
             self.failed.get_or_init(|| error.to_string());
         }
         drop(writer);
-        let woken = match &written {
+        match &written {
             Ok(_) => self.waiters.wake(self.durable().0),
             Err(_) => self.waiters.wake_all(),
-        };
-        self.woken.store(woken, Ordering::Relaxed);
+        }
         if matches!(written, Ok(false)) {
             // The next record has its space and is being copied.
             if !schedule::wait(schedule::Place::LogFlush) {
@@ -401,26 +396,6 @@ impl Log {
             }
         }
         written.map(drop)
-    }
-
-    /// Lets the threads run that the last block has woken, if they were many, as long as they append: what they commit
-    /// next goes into one block too. Each block costs an interrupt, and its end a switch to each thread that it wakes.
-    fn gather(&self) {
-        /// So many commits at once that another of their threads is likely to append soon.
-        const CROWD: usize = 4;
-        const YIELDS_MAX: usize = 16;
-        let mut end = self.end();
-        if self.woken.load(Ordering::Relaxed) < CROWD || schedule::is_actor() {
-            return;
-        }
-        for _ in 0..YIELDS_MAX {
-            std::thread::yield_now();
-            let now = self.end();
-            if now == end {
-                return;
-            }
-            end = now;
-        }
     }
 
     /// Writes the published records, as many as fit one block. `false` if there are none, or not enough yet.

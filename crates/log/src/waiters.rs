@@ -46,8 +46,8 @@ impl Waiters {
         }
     }
 
-    /// Wakes all waiters whose position is below `durable`, and the oldest of the others. Returns how many.
-    pub(crate) fn wake(&self, durable: u64) -> usize {
+    /// Wakes all waiters whose position is below `durable`, and the oldest of the others.
+    pub(crate) fn wake(&self, durable: u64) {
         let mut woken = Vec::new();
         let mut waiting = self.waiting.lock();
         waiting.retain(|(position, slot)| {
@@ -61,15 +61,14 @@ impl Waiters {
             woken.push(waiting.remove(0).1);
         }
         drop(waiting);
-        for slot in &woken {
+        for slot in woken {
             slot.woken.store(true, Ordering::Release);
             slot.thread.unpark();
         }
-        woken.len()
     }
 
-    /// Wakes all waiters; returns how many.
-    pub(crate) fn wake_all(&self) -> usize {
-        self.wake(u64::MAX)
+    /// Wakes all waiters.
+    pub(crate) fn wake_all(&self) {
+        self.wake(u64::MAX);
     }
 }
