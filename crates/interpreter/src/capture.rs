@@ -14,9 +14,9 @@ use hobt_base::SqlError;
 use hobt_functions::{array_value, batch_of_values, carrier};
 use hobt_operators::HeldBatches;
 use hobt_table::StatementRun;
-use hobt_types::{SqlType, TypedValue};
+use hobt_types::{SqlType, TypedValue, Value};
 
-use super::event::ResultColumn;
+use super::event::{Event, ResultColumn};
 use super::failure::Failure;
 use crate::insert_target::{Target, column_count};
 use crate::interpreter::Interpreter;
@@ -97,15 +97,8 @@ impl Capture {
 
     /// A batch of the current result set in the table's types.
     fn converted(&self, interpreter: &Interpreter<'_>, batch: &RecordBatch) -> Result<RecordBatch, Failure> {
-        let mut rows = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
-            let columns = batch.columns().iter().zip(&self.current).zip(&self.types);
-            let values = columns.map(|((array, from), to)| {
-                let value = TypedValue { sql_type: *from, value: array_value(array.as_ref(), row, *from)? };
-                interpreter.stored_value(&self.run, value, *to)
-            });
-            rows.push(values.collect::<Result<Vec<_>, Failure>>()?);
-        }
+        let row = |row: usize| interpreter.converted_row(&self.run, (batch, row), &self.current, &self.types);
+        let rows = (0..batch.num_rows()).map(row).collect::<Result<Vec<_>, _>>()?;
         Ok(batch_of_values(Arc::clone(&self.schema), &self.types, &rows)?)
     }
 
@@ -126,22 +119,58 @@ impl Capture {
 }
 
 impl Interpreter<'_> {
-    /// Keeps a batch of the current result set for the table of an `INSERT … EXEC`.
+    /// Begins a result set: for the client, or for the table of an `INSERT … EXEC`.
     ///
     /// # Errors
-    /// 5123, 1105 and 823 of a spill file.
-    pub(super) fn capture_rows(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
-        let Some(mut capture) = self.capture.take() else {
-            return Err(SqlError::internal("rows for a table without their call").into());
-        };
+    /// As [`Capture::begin`]; the client accepts no more.
+    pub(super) fn begin_result_set(&mut self, columns: Vec<ResultColumn>) -> Result<(), Failure> {
+        match &mut self.capture {
+            Some(capture) => capture.begin(&columns),
+            None => self.send(Event::ResultSet(columns)),
+        }
+    }
+
+    /// Gives a batch of the current result set to the client, or keeps it for the table.
+    ///
+    /// # Errors
+    /// 5123, 1105 and 823 of a spill file; the client accepts no more.
+    pub(super) fn give_rows(&mut self, batch: RecordBatch) -> Result<(), Failure> {
+        let Some(mut capture) = self.capture.take() else { return self.send(Event::Rows(batch)) };
         let mut kept = Ok(());
         if capture.failed.is_none() {
-            match capture.converted(self, batch) {
+            match capture.converted(self, &batch) {
                 Ok(batch) => kept = capture.keep(batch),
                 Err(failed) => capture.failed = Some(failed),
             }
         }
         self.capture = Some(capture);
         Ok(kept?)
+    }
+
+    /// Ends a result set of `rows` rows. A table needs no word of it.
+    ///
+    /// # Errors
+    /// The client accepts no more.
+    pub(super) fn end_result_set(&mut self, rows: u64) -> Result<(), Failure> {
+        if self.capture.is_some() { Ok(()) } else { self.send(Event::ResultSetDone { rows }) }
+    }
+
+    /// A row of a batch, whose columns have the types `from`, in the types `to`, as an insert stores them.
+    ///
+    /// # Errors
+    /// A value cannot be converted.
+    pub(super) fn converted_row(
+        &self,
+        run: &Arc<StatementRun>,
+        (batch, row): (&RecordBatch, usize),
+        from: &[SqlType],
+        to: &[SqlType],
+    ) -> Result<Vec<Value>, Failure> {
+        let columns = batch.columns().iter().zip(from).zip(to);
+        let values = columns.map(|((array, from), to)| {
+            let value = array_value(array.as_ref(), row, *from)?;
+            self.stored_value(run, TypedValue { sql_type: *from, value }, *to)
+        });
+        values.collect()
     }
 }

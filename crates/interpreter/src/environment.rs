@@ -1,7 +1,6 @@
 //! The environment of a session, as the interpreter needs it.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::{BackgroundWork, Instance};
@@ -11,6 +10,7 @@ use crate::identities::Identities;
 use crate::open_transaction::SharedTransaction;
 use hobt_operators::Executor;
 use hobt_table::{OperatorProfile, StatementRun};
+use hobt_txn::Progress;
 
 /// The other sessions of an instance, as statements need them.
 pub trait SessionDirectory: Send + Sync {
@@ -21,11 +21,11 @@ pub trait SessionDirectory: Send + Sync {
     /// 6106 if there is no such session.
     fn kill(&self, session: SessionId) -> Result<Option<Arc<SharedTransaction>>, SqlError>;
 
-    /// How far a session's rollback is; `None` if it does not roll back.
+    /// How far a session's statement is.
     ///
     /// # Errors
     /// 6106 if there is no such session.
-    fn rollback_progress(&self, session: SessionId) -> Result<Option<RollbackProgress>, SqlError>;
+    fn progress(&self, session: SessionId) -> Result<Arc<Progress>, SqlError>;
 
     /// Reports what the session executes now; shown by `sys.dm_exec_requests`.
     fn statement_begins(&self, session: SessionId, command: &str, database: &str);
@@ -47,23 +47,6 @@ pub trait SessionDirectory: Send + Sync {
 
     /// Whether another session has this database as its current one. Such a database cannot be dropped.
     fn uses_database(&self, database: &str, except: SessionId) -> bool;
-}
-
-/// How far a rollback is.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RollbackProgress {
-    /// Per cent of what has to be undone.
-    pub percent: f64,
-    /// How long the rest takes if it goes on at the rate so far; 0 before anything is undone.
-    pub left: Duration,
-}
-
-impl RollbackProgress {
-    /// After `elapsed`.
-    pub fn of(percent: f64, elapsed: Duration) -> RollbackProgress {
-        let left = if percent > 0.0 { elapsed.mul_f64((100.0 - percent) / percent) } else { Duration::ZERO };
-        RollbackProgress { percent, left }
-    }
 }
 
 /// Data shared by all sessions of an instance.

@@ -95,10 +95,10 @@ impl Interpreter<'_> {
                     this.insert_whole(&run, insert, &write, vec![row])
                 }
                 (InsertSource::Query { query }, _) => this.insert_from_query(&run, &write, insert, query, hints),
-                (InsertSource::Execute { .. }, captured) => match captured {
-                    Some(captured) => this.insert_captured(&run, insert, &write, captured),
-                    None => Err(SqlError::internal("an INSERT of a call's rows without the call").into()),
-                },
+                (InsertSource::Execute { .. }, Some(captured)) => this.insert_captured(&run, insert, &write, captured),
+                (InsertSource::Execute { .. }, None) => {
+                    Err(SqlError::internal("an INSERT of a call's rows without the call").into())
+                }
             }?;
             this.check_new_keys(&run, &write.store)?;
             Ok(rows)

@@ -65,7 +65,7 @@ mod values;
 mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};
-pub use environment::{Environment, RollbackProgress, SessionDirectory};
+pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads, ThreadTime};
 pub use hobt_txn::Progress;
 pub use open_transaction::SharedTransaction;

@@ -9,7 +9,7 @@ use hobt_base::{SqlError, errors};
 use hobt_functions::array_value;
 use hobt_tsql::ast::{ChangeTarget, Insert, InsertSource, Output, Span};
 
-use super::event::{Event, ResultColumn};
+use super::event::ResultColumn;
 use super::failure::Failure;
 use super::names::UsedTable;
 use crate::insert_target::Target;
@@ -133,23 +133,14 @@ impl Interpreter<'_> {
             nullable: column.nullable,
         };
         let columns: Vec<ResultColumn> = output.columns.iter().map(column).collect();
-        match &mut self.capture {
-            Some(capture) => capture.begin(&columns)?,
-            None => self.send(Event::ResultSet(columns))?,
-        }
+        self.begin_result_set(columns)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
             rows += batch.num_rows() as u64;
-            match self.capture.is_some() {
-                true => self.capture_rows(&batch)?,
-                false => self.send(Event::Rows(batch))?,
-            }
+            self.give_rows(batch)?;
         }
-        if self.capture.is_none() {
-            self.send(Event::ResultSetDone { rows })?;
-        }
-        Ok(())
+        self.end_result_set(rows)
     }
 }
 

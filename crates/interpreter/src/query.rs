@@ -18,7 +18,7 @@ use hobt_tsql::ast::{
 use hobt_txn::locks::LockMode;
 
 use super::direct::Wanted;
-use super::event::{DoneKind, Event, ResultColumn};
+use super::event::{DoneKind, ResultColumn};
 use super::failure::Failure;
 use super::statistics;
 use crate::direct::learned::Learned;
@@ -47,22 +47,13 @@ impl Interpreter<'_> {
             (&run, Reader::Client),
             options,
             |binder| binder.bind_query(&select.query),
-            |this, query| {
-                let columns = shown_columns(query);
-                match &mut this.capture {
-                    Some(capture) => capture.begin(&columns),
-                    None => this.send(Event::ResultSet(columns)),
-                }
-            },
-            |this, batch| match this.capture.is_some() {
-                true => this.capture_rows(&batch),
-                false => this.send(Event::Rows(batch)),
-            },
+            |this, query| this.begin_result_set(shown_columns(query)),
+            |this, batch| this.give_rows(batch),
         )?;
+        self.end_result_set(rows)?;
         if self.capture.is_some() {
             return Ok(Outcome::assigned_from(rows));
         }
-        self.send(Event::ResultSetDone { rows })?;
         Ok(Outcome::counted(DoneKind::Select, rows))
     }
 

@@ -1,10 +1,11 @@
 //! `KILL` and `ALTER SERVER CONFIGURATION`.
 
+use std::time::Duration;
+
 use hobt_base::{Position, SessionId, SqlError, errors};
 use hobt_tsql::ast::{Expression, ServerConfiguration};
 
 use super::failure::Failure;
-use crate::environment::RollbackProgress;
 use crate::event::Message;
 use crate::interpreter::{Interpreter, Outcome};
 
@@ -18,8 +19,7 @@ impl Interpreter<'_> {
         let id = self.integer(session)?;
         let session = i32::try_from(id).map(SessionId).map_err(|_| no_such_session(id, position))?;
         if status_only {
-            let RollbackProgress { percent, left } =
-                self.rollback_progress(session).map_err(|error| error.at(position))?;
+            let (percent, left) = self.rollback_progress(session).map_err(|error| error.at(position))?;
             let text = format!(
                 "SPID {session}: transaction rollback in progress. Estimated rollback completion: {percent:.0}%. \
                  Estimated time remaining: {} seconds.",
@@ -38,14 +38,19 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// How far the rollback of a session is, or that of a transaction which recovery has left open.
-    fn rollback_progress(&self, session: SessionId) -> Result<RollbackProgress, SqlError> {
+    /// How far the rollback of a session is, or that of a transaction which recovery has left open: per cent, and how
+    /// long the rest takes.
+    fn rollback_progress(&self, session: SessionId) -> Result<(f64, Duration), SqlError> {
         let undone = self.environment.instance.transactions_undone();
         if let Some(undone) = undone.iter().find(|undone| undone.session == session) {
-            return Ok(RollbackProgress::of(undone.percent, undone.elapsed()));
+            return Ok((undone.percent, undone.left()));
         }
-        let progress = self.environment.sessions.rollback_progress(session)?;
-        progress.ok_or_else(|| errors::NO_ROLLBACK_TO_REPORT.with([&session]))
+        let progress = self.environment.sessions.progress(session)?;
+        if progress.is_undo() {
+            Ok((progress.percent(), progress.left()))
+        } else {
+            Err(errors::NO_ROLLBACK_TO_REPORT.with([&session]))
+        }
     }
 
     pub(super) fn alter_server(&mut self, configuration: &ServerConfiguration) -> Result<Outcome, Failure> {

@@ -6,9 +6,11 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, Decimal128Array, R
 use arrow::datatypes::Decimal128Type;
 use datafusion::common::Result as PlanResult;
 use hobt_access::scan::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
-use hobt_base::SqlError;
+use hobt_access::{AccessError, RowStore};
+use hobt_base::{PageId, SqlError};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
+use hobt_page::RowPage;
 
 use super::scan_exec::array_of;
 use hobt_table::place_type;
@@ -126,6 +128,28 @@ impl PlaceBuilder {
             true => PlaceBuilder::Keys(KeyPlaces::new(0)),
             false => PlaceBuilder::Numbers(PlaceVector::default()),
         }
+    }
+
+    /// Adds those of a page's live rows, or of the rows in `slots`. The page is of `store`, the table's partition
+    /// `partition`.
+    ///
+    /// # Errors
+    /// The page is damaged.
+    pub(super) fn append(
+        &mut self,
+        (partition, store): (usize, &RowStore),
+        id: PageId,
+        page: &RowPage<'_>,
+        slots: Option<&[usize]>,
+    ) -> Result<(), AccessError> {
+        let tree = || store.tree().expect("a clustered index is a tree");
+        match (self, slots) {
+            (PlaceBuilder::Numbers(places), None) => places.append_page(partition, id, page),
+            (PlaceBuilder::Numbers(places), Some(slots)) => places.append_slots(partition, id, slots),
+            (PlaceBuilder::Keys(places), None) => places.append_page(partition, tree(), id, page)?,
+            (PlaceBuilder::Keys(places), Some(slots)) => places.append_slots(partition, tree(), id, page, slots)?,
+        }
+        Ok(())
     }
 
     /// The positions collected, as a column; the builder is empty afterwards.

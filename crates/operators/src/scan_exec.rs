@@ -305,9 +305,11 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// Bytes of texts and binaries after which a batch of one of `parts` workers ends.
+/// Bytes of texts and binaries after which a batch of an operator with `parts` output partitions ends. No more of them
+/// are at work than the statement has workers.
 pub(super) fn batch_bytes(context: &TaskContext, parts: usize) -> usize {
     const LEAST: usize = 64 << 10;
+    let parts = parts.min(context.session_config().target_partitions());
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => (bytes / parts.max(1) / BATCHES_IN_PART).clamp(LEAST, BATCH_VALUE_BYTES),
         _ => BATCH_VALUE_BYTES,

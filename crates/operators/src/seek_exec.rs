@@ -386,7 +386,7 @@ impl ExecutionPlan for SeekExec {
             run.add_profile(&profile);
             profile
         });
-        let bytes_max = batch_bytes(&context, self.parts.len().min(run.degree()));
+        let bytes_max = batch_bytes(&context, self.parts.len());
         let rows = RowBuilder::new(self, &run, Arc::clone(&counts), profile, bytes_max).map_err(external)?;
         Ok(Box::pin(SeekStream {
             table: Arc::clone(&self.table),

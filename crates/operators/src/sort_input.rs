@@ -28,7 +28,7 @@ use hobt_udf::{external, sql_error_of};
 use crate::held::bytes_of;
 use crate::inputs::{passes_on, shows_its_name, without_expressions};
 use crate::scan_exec::batch_bytes;
-use crate::spill_join::compact;
+use crate::spill_join::own_buffers;
 
 /// Bytes of other rows that a batch may hold, beside as many as its own.
 const SPARE_BYTES: u64 = 4096;
@@ -93,7 +93,7 @@ impl ShortBatches {
             let (rows, bytes) = (batch.num_rows(), bytes_of(&batch).map_err(external)?);
             if bytes <= self.bytes_max || rows == 1 {
                 let is_loose = get_record_batch_memory_size(&batch) as u64 > 2 * bytes + SPARE_BYTES;
-                return if is_loose { compact(&batch).map(Some) } else { Ok(Some(batch)) };
+                return if is_loose { own_buffers(&batch).map(Some) } else { Ok(Some(batch)) };
             }
             self.pieces.push_front(batch.slice(rows / 2, rows - rows / 2));
             self.pieces.push_front(batch.slice(0, rows / 2));

@@ -17,6 +17,11 @@ pub struct Progress {
     is_undo: AtomicBool,
 }
 
+/// How long the rest takes at the rate of the `percent` that took `elapsed`; 0 before anything is done.
+pub fn time_left(percent: f64, elapsed: Duration) -> Duration {
+    if percent > 0.0 { elapsed.mul_f64((100.0 - percent) / percent) } else { Duration::ZERO }
+}
+
 fn now_ns() -> u64 {
     u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -47,9 +52,10 @@ impl Progress {
         self.is_undo.load(Ordering::Relaxed)
     }
 
-    /// The time since the steps began.
-    pub fn elapsed(&self) -> Duration {
-        Duration::from_nanos(now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)))
+    /// How long the steps that are left take at the rate so far.
+    pub fn left(&self) -> Duration {
+        let elapsed = Duration::from_nanos(now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)));
+        time_left(self.percent(), elapsed)
     }
 
     /// Adds steps that were done.

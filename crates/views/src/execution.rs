@@ -6,7 +6,7 @@ use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription, UndoneTransaction, time_of_day};
 use hobt_instruments::processor;
-use hobt_interpreter::{RollbackProgress, TableReads, ViewContext, sql_handle};
+use hobt_interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_operators::WORKER_THREAD;
 use hobt_planner::running_plan;
 use hobt_table::{OperatorProfile, StatementRun};
@@ -251,7 +251,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let (logical, physical) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
-        let remaining = milliseconds(RollbackProgress::of(percent, session.progress.elapsed()).left);
+        let remaining = milliseconds(session.progress.left());
         let mut row = row![
             session.id.0,
             0,
@@ -309,7 +309,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 /// The undo of a transaction behind the opening of its database, as a request of the session that has its locks.
 fn undo_request(undone: &UndoneTransaction) -> Vec<Value> {
     let (percent, elapsed_ms) = (undone.percent, milliseconds(undone.elapsed()));
-    let remaining = milliseconds(RollbackProgress::of(percent, undone.elapsed()).left);
+    let remaining = milliseconds(undone.left());
     let mut row = row![
         undone.session.0,
         0,

@@ -9,9 +9,7 @@ use hobt_base::{SessionId, SqlError, errors};
 use hobt_engine::time_of_day;
 use hobt_instruments::WaitCounters;
 use hobt_interpreter::Progress;
-use hobt_interpreter::{
-    RollbackProgress, SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads,
-};
+use hobt_interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
 use hobt_table::{OperatorProfile, StatementRun};
 
 /// The first id of a user's session.
@@ -246,11 +244,10 @@ impl SessionDirectory for Registry {
         Ok(open.map(|open| open.transaction))
     }
 
-    fn rollback_progress(&self, session: SessionId) -> Result<Option<RollbackProgress>, SqlError> {
+    fn progress(&self, session: SessionId) -> Result<Arc<Progress>, SqlError> {
         let sessions = self.lock();
         let found = sessions.get(&session.0).ok_or_else(|| errors::NO_SUCH_SESSION.with([&session]))?;
-        let progress = &found.progress;
-        Ok(progress.is_undo().then(|| RollbackProgress::of(progress.percent(), progress.elapsed())))
+        Ok(Arc::clone(&found.progress))
     }
 
     fn statement_begins(&self, session: SessionId, command: &str, database: &str) {

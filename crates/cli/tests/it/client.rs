@@ -100,12 +100,14 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
 /// The time after which a test counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until a condition holds.
+/// Waits until a condition holds of something that cannot wake a waiter: a process, a file, a view. No test depends on
+/// the pause between two looks; it leaves the processors to what is waited for.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(5);
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < PATIENCE, "{what} never happens");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use arrow::array::AsArray;
 use hobt::{Event, Flow, InstanceSettings, Session, SqlError};
 
-use crate::client::answer;
+use crate::client::{answer, number};
 
 /// A session of an instance with this many megabytes, in a database of its own.
 fn open(megabytes: u64) -> (tempfile::TempDir, hobt::Instance, Session) {
@@ -532,14 +532,14 @@ fn sorts_above_windows_of_wide_rows_find_memory() {
 fn what_a_call_returns_for_an_insert_waits_on_disk() {
     let (_folder, _instance, mut session) = open(128);
     let written = "SELECT num_of_bytes_written FROM sys.dm_io_virtual_file_stats(2, 1)";
-    let before = crate::client::number(&mut session, written);
+    let before = number(&mut session, written);
     session
         .run(
             "CREATE TABLE t (id bigint, s varchar(300));
              INSERT t EXEC ('SELECT value, REPLICATE(CHAR(65 + value % 26), 200) FROM GENERATE_SERIES(1, 200000)')",
         )
         .expect("40 MB");
-    let kept = crate::client::number(&mut session, written) - before;
+    let kept = number(&mut session, written) - before;
     assert!(kept > 40_000_000, "{kept} bytes in spill files");
     let sums = answer(&mut session, "SELECT COUNT(*), SUM(id), SUM(LEN(s)), COUNT(DISTINCT s) FROM t");
     assert_eq!(sums, answer(&mut session, "SELECT 200000, 20000100000, 40000000, 26"));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hobt_access::{OpenTransaction, RecoveryPhase};
 use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
-use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction};
+use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction, time_left};
 
 use super::Database;
 use crate::clock::time_of_day;
@@ -41,6 +41,11 @@ impl UndoneTransaction {
     pub fn elapsed(&self) -> Duration {
         const NANOSECONDS: u64 = 100;
         Duration::from_nanos(u64::try_from(time_of_day() - self.since).unwrap_or(0).saturating_mul(NANOSECONDS))
+    }
+
+    /// How long the rest takes at the rate so far.
+    pub fn left(&self) -> Duration {
+        time_left(self.percent, self.elapsed())
     }
 }
 

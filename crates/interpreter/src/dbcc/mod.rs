@@ -49,14 +49,12 @@ impl Interpreter<'_> {
         let types: Vec<SqlType> = columns.iter().map(|(_, sql_type)| *sql_type).collect();
         let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
         let count = rows.len() as u64;
-        if let Some(capture) = &mut self.capture {
-            capture.begin(&result_columns)?;
-            self.capture_rows(&batch)?;
+        self.begin_result_set(result_columns)?;
+        self.give_rows(batch)?;
+        self.end_result_set(count)?;
+        if self.capture.is_some() {
             return Ok(count);
         }
-        self.send(Event::ResultSet(result_columns))?;
-        self.send(Event::Rows(batch))?;
-        self.send(Event::ResultSetDone { rows: count })?;
         let shown = (!self.state.options.switch(hobt_tsql::ast::SwitchOption::NoCount)).then_some(count);
         self.send(Event::Done { row_count: shown, kind: DoneKind::Select })?;
         Ok(count)
@@ -133,12 +131,11 @@ impl Maintenance<'_, '_> {
         let undone = environment.instance.transactions_undone();
         let undone = undone.iter().filter(|undone| undone.database == database.id()).min_by_key(|one| one.transaction);
         let oldest = undone.map(|undone| (undone.session, "rolled back after a crash", undone.since)).or(oldest);
-        let oldest = match oldest {
-            None => None,
-            Some((session, name, begun)) => {
-                Some((session, name.to_owned(), value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?))
-            }
-        };
+        let oldest = oldest.map(|(session, name, begun)| {
+            let begun = value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
+            Ok::<_, SqlError>((session, name.to_owned(), begun))
+        });
+        let oldest = oldest.transpose()?;
         if OptionItem::find(options, "TABLERESULTS").is_some() {
             let row = |name: &str, value: String| vec![Value::Text(name.to_owned()), Value::Text(value)];
             let rows = oldest.map(|(session, name, begun)| {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, errors};
-use hobt_functions::{array_value, batch_of_values};
+use hobt_functions::batch_of_values;
 use hobt_operators::{HeldBatches, insert_held};
 use hobt_table::StatementRun;
 use hobt_tsql::ast::{Execute, Insert};
-use hobt_types::{SqlType, TypedValue, Value};
+use hobt_types::SqlType;
 
 use super::Write;
 use super::values::GivenIdentities;
@@ -46,58 +46,59 @@ impl Interpreter<'_> {
         write: &Write,
         captured: Captured,
     ) -> Result<u64, Failure> {
-        let (target, table) = (&write.target, write.store.table());
+        let target = &write.target;
         // The call may have changed the table's columns.
         if captured.types.len() != target.listed().len() {
             return Err(Failure::of_batch(column_count()));
         }
-        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
-        let mut left = self.rows_wanted(run, insert, captured.rows.row_count())?;
-        let mut given = GivenIdentities::default();
-        let mut whole = HeldBatches::new(run);
-        for batch in captured.rows.into_batches()? {
-            if left == 0 {
-                break;
+        let wanted = self.rows_wanted(run, insert, captured.rows.row_count())?;
+        let types = captured.types;
+        let mut rows = captured.rows;
+        rows.cut(wanted);
+        let (mut given, mut failed) = (GivenIdentities::default(), None);
+        let whole = rows.into_batches()?.map(|batch| {
+            let whole = self.captured_batch(run, write, &batch?, &types, &mut given);
+            whole.map_err(|failure| failed.insert(failure).error.clone())
+        });
+        let inserted = match &write.sink {
+            None => insert_held(run, &write.store, wanted, whole).map_err(Failure::from),
+            Some(sink) => {
+                let mut held = HeldBatches::new(run);
+                let kept = whole.into_iter().try_for_each(|batch| held.keep(stored_batch(&write.store, &batch?)?));
+                kept.and_then(|()| insert_held(run, &write.store, held.row_count(), held.batches()?))
+                    .map_err(Failure::from)
+                    .and_then(|rows| self.put_out_inserted(run, sink, held.batches()?).map(|()| rows))
             }
-            if run.is_cancelled() {
-                return Err(SqlError::cancelled().into());
-            }
-            let batch = batch?;
-            let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(batch.num_rows());
-            left -= wanted as u64;
-            let rows = (0..wanted).map(|row| self.captured_row(run, target, (&batch, row), &captured.types));
-            let rows = rows.collect::<Result<Vec<_>, _>>()?;
-            given.note(target, &rows);
-            let batch = batch_of_values(nullable_schema(table), &types, &rows)?;
-            whole.keep(if write.sink.is_some() { stored_batch(&write.store, &batch)? } else { batch })?;
-        }
+        };
+        // What the rows' own failure says goes beyond its error.
+        let inserted = inserted.map_err(|failure| failed.unwrap_or(failure))?;
         self.note_given(&given);
-        let rows = insert_held(run, &write.store, whole.row_count(), whole.batches()?)?;
-        if let Some(sink) = &write.sink {
-            self.put_out_inserted(run, sink, whole.batches()?)?;
-        }
         self.reseed_by(run, target, &given)?;
-        Ok(rows)
+        Ok(inserted)
     }
 
-    /// A row of the table, from one that the call has returned.
-    fn captured_row(
+    /// Rows of the table, from those that the call has returned.
+    fn captured_batch(
         &mut self,
         run: &Arc<StatementRun>,
-        target: &Target,
-        (batch, row): (&RecordBatch, usize),
-        types: &[SqlType],
-    ) -> Result<Vec<Value>, Failure> {
-        self.sequences.borrow_mut().next_row();
-        let columns = batch.columns().iter().zip(types).zip(&target.columns().columns);
-        let values = columns.map(|((array, from), column)| {
-            let value = array_value(array.as_ref(), row, *from)?;
-            if *from == column.sql_type {
-                return Ok(value);
-            }
-            self.stored_value(run, TypedValue { sql_type: *from, value }, column.sql_type)
-        });
-        let values = values.collect::<Result<Vec<_>, Failure>>()?;
-        self.whole_row(run, target, values)
+        write: &Write,
+        batch: &RecordBatch,
+        from: &[SqlType],
+        given: &mut GivenIdentities,
+    ) -> Result<RecordBatch, Failure> {
+        if run.is_cancelled() {
+            return Err(SqlError::cancelled().into());
+        }
+        let (target, table) = (&write.target, write.store.table());
+        let listed: Vec<SqlType> = target.columns().columns.iter().map(|column| column.sql_type).collect();
+        let mut rows = Vec::with_capacity(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            self.sequences.borrow_mut().next_row();
+            let values = self.converted_row(run, (batch, row), from, &listed)?;
+            rows.push(self.whole_row(run, target, values)?);
+        }
+        given.note(target, &rows);
+        let types: Vec<SqlType> = table.columns.iter().map(|column| column.sql_type).collect();
+        Ok(batch_of_values(nullable_schema(table), &types, &rows)?)
     }
 }

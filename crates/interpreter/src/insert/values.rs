@@ -203,8 +203,8 @@ impl Interpreter<'_> {
         given: TypedValue,
         to: SqlType,
     ) -> Result<Value, Failure> {
-        if given.value.is_null() {
-            return Ok(Value::Null);
+        if given.value.is_null() || given.sql_type == to {
+            return Ok(given.value);
         }
         let names = self.names(run);
         let binder = Binder::new(&names, BindOptions::default());

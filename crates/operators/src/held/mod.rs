@@ -172,7 +172,7 @@ impl HeldBatches {
     }
 
     /// Gives back only the first `rows` rows from now on.
-    pub(crate) fn cut(&mut self, rows: u64) {
+    pub fn cut(&mut self, rows: u64) {
         self.rows = self.rows.min(rows);
     }
 }

@@ -9,7 +9,7 @@ use hobt_table::{BatchReading, OpenBatches, RowSource, rows_in_memory, streamed_
 use hobt_udf::sql_error_of;
 
 use super::{HeldBatches, RowsOfFile, arrow_error};
-use crate::spill_join::compact as own_buffers;
+use crate::spill_join::own_buffers;
 
 impl HeldBatches {
     /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::build::{Builder, HeldRows, weight};
 use super::probe::{Probe, Seen};
-use crate::spill_join::compact;
+use crate::spill_join::own_buffers;
 use crate::stop::Stop;
 
 /// All rows of a side, in a file.
@@ -146,7 +146,7 @@ impl PartsWay {
         let mut batches = Vec::new();
         while let Some(batch) = match self.next.take() {
             Some((batch, _held)) => Some(batch),
-            None => self.rest.try_next().await?.as_ref().map(compact).transpose()?,
+            None => self.rest.try_next().await?.as_ref().map(own_buffers).transpose()?,
         } {
             self.probe.stop.check()?;
             match held.try_grow(weight(&batch)) {

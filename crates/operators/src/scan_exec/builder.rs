@@ -36,6 +36,15 @@ pub(super) struct BatchBuilder {
     pub(super) sieve: Option<Sieve>,
 }
 
+/// A page that the scan shows.
+#[derive(Clone, Copy)]
+struct Shown<'p> {
+    /// Its position among the partitions of the scan.
+    partition: usize,
+    id: PageId,
+    page: &'p RowPage<'p>,
+}
+
 /// The rows of a page that are still to be taken.
 pub(super) struct Rest {
     partition: usize,
@@ -60,7 +69,8 @@ impl BatchBuilder {
         while let Some(mut rest) = self.rests.pop_front() {
             let scan = Arc::clone(&self.scan);
             let page = RowPage::open(&rest.page, scan.row_layout()).expect("it was opened before");
-            rest.next += self.take_some(rest.partition, rest.id, &page, &rest.slots[rest.next..])?;
+            let shown = Shown { partition: rest.partition, id: rest.id, page: &page };
+            rest.next += self.take_some(shown, &rest.slots[rest.next..])?;
             if rest.next < rest.slots.len() {
                 self.rests.push_front(rest);
                 break;
@@ -70,19 +80,14 @@ impl BatchBuilder {
     }
 
     /// Takes the wanted rows of a page, or as many of them as there is room for.
-    fn take_kept(
-        &mut self,
-        partition: usize,
-        (id, page): (PageId, &RowPage<'_>),
-        kept: &Kept<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
+    fn take_kept(&mut self, shown: Shown<'_>, kept: &Kept<'_>, next: Option<&NextPage<'_>>) -> Result<(), AccessError> {
+        let Shown { partition, id, page } = shown;
         if !reads_pointers(page, self.columns.iter()) {
             return match kept {
-                Kept::All => self.take_page(partition, id, page, next),
+                Kept::All => self.take_page(shown, next),
                 Kept::Slots(slots) => {
                     self.page_rows = slots.len();
-                    if slots.is_empty() { Ok(()) } else { self.take_slots(partition, id, page, slots) }
+                    if slots.is_empty() { Ok(()) } else { self.take_slots(shown, slots) }
                 }
             };
         }
@@ -91,7 +96,7 @@ impl BatchBuilder {
             Kept::Slots(slots) => slots.to_vec(),
         };
         self.page_rows = slots.len();
-        let next = if self.has_rest() { 0 } else { self.take_some(partition, id, page, &slots)? };
+        let next = if self.has_rest() { 0 } else { self.take_some(shown, &slots)? };
         if next < slots.len() {
             self.rests.push_back(Rest { partition, id, page: Box::new(*page.bytes()), slots, next });
         }
@@ -99,13 +104,8 @@ impl BatchBuilder {
     }
 
     /// Takes all rows of a page.
-    fn take_page(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
+    fn take_page(&mut self, shown: Shown<'_>, next: Option<&NextPage<'_>>) -> Result<(), AccessError> {
+        let Shown { partition, id, page } = shown;
         // Borrowed rather than cloned: two workers that change its reference count at each page would wait for each
         // other.
         let values = self.scan.large_values(partition);
@@ -117,55 +117,32 @@ impl BatchBuilder {
             }
             column.append_page(id, page, &values)?;
         }
-        let in_table = self.partitions[partition];
-        match &mut self.places {
-            None => {}
-            Some((_, PlaceBuilder::Numbers(places))) => places.append_page(in_table, id, page),
-            Some((_, PlaceBuilder::Keys(places))) => {
-                let tree = self.scan.partitions()[partition].store.tree();
-                places.append_page(in_table, tree.expect("a clustered index is a tree"), id, page)?;
-            }
-        }
-        Ok(())
+        self.note_places(shown, None)
     }
 
     /// Takes the rows in `slots`.
-    fn take_slots(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        slots: &[usize],
-    ) -> Result<(), AccessError> {
-        let values = self.scan.large_values(partition);
+    fn take_slots(&mut self, shown: Shown<'_>, slots: &[usize]) -> Result<(), AccessError> {
+        let values = self.scan.large_values(shown.partition);
         self.rows += slots.len();
         for column in &mut self.columns {
-            column.append_slots(id, page, slots, &values)?;
+            column.append_slots(shown.id, shown.page, slots, &values)?;
         }
-        let in_table = self.partitions[partition];
-        match &mut self.places {
-            None => {}
-            Some((_, PlaceBuilder::Numbers(places))) => places.append_slots(in_table, id, slots),
-            Some((_, PlaceBuilder::Keys(places))) => {
-                let tree = self.scan.partitions()[partition].store.tree();
-                places.append_slots(in_table, tree.expect("a clustered index is a tree"), id, page, slots)?;
-            }
-        }
-        Ok(())
+        self.note_places(shown, Some(slots))
+    }
+
+    /// Collects the positions of all live rows of a page, or of those in `slots`, if they are read.
+    fn note_places(&mut self, shown: Shown<'_>, slots: Option<&[usize]>) -> Result<(), AccessError> {
+        let Some((_, places)) = &mut self.places else { return Ok(()) };
+        let store = &self.scan.partitions()[shown.partition].store;
+        places.append((self.partitions[shown.partition], store), shown.id, shown.page, slots)
     }
 
     /// Takes rows until the batch has enough bytes; returns how many.
-    fn take_some(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        slots: &[usize],
-    ) -> Result<usize, AccessError> {
-        let taken = fitting(page, self.columns.iter(), slots, self.bytes_max);
-        let taken = taken.map_err(|damage| self.scan.large_values(partition).damaged(id, damage))?;
+    fn take_some(&mut self, shown: Shown<'_>, slots: &[usize]) -> Result<usize, AccessError> {
+        let taken = fitting(shown.page, self.columns.iter(), slots, self.bytes_max);
+        let taken = taken.map_err(|damage| self.scan.large_values(shown.partition).damaged(shown.id, damage))?;
         if taken > 0 {
-            self.take_slots(partition, id, page, &slots[..taken])?;
+            self.take_slots(shown, &slots[..taken])?;
         }
         Ok(taken)
     }
@@ -220,8 +197,9 @@ impl PageVisitor for BatchBuilder {
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
+        let shown = Shown { partition, id, page };
         // Taken out so that the rows that it selects, which it owns, can be read meanwhile.
-        let Some(mut sieve) = self.sieve.take() else { return self.take_kept(partition, (id, page), &Kept::All, next) };
+        let Some(mut sieve) = self.sieve.take() else { return self.take_kept(shown, &Kept::All, next) };
         if let Some(next) = next {
             sieve.first_columns().for_each(|column| next.fetch(page, column));
             if self.page_rows * ROWS_OF_LINE >= page.row_count() {
@@ -229,7 +207,7 @@ impl PageVisitor for BatchBuilder {
             }
         }
         let kept = sieve.select(id, page, &self.scan.large_values(partition));
-        let taken = kept.and_then(|kept| self.take_kept(partition, (id, page), &kept, next));
+        let taken = kept.and_then(|kept| self.take_kept(shown, &kept, next));
         self.sieve = Some(sieve);
         taken
     }

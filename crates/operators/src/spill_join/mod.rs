@@ -49,7 +49,7 @@ pub use counted::SPILL_LEVEL;
 use hobt_table::StatementRun;
 use hobt_udf::sql_error_of;
 pub(crate) use once_stream::OnceStreamExec;
-pub(super) use split::compact;
+pub(super) use split::own_buffers;
 use work::{Made, Work};
 
 /// Replaces the hash joins of a plan by joins that can spill.

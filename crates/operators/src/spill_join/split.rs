@@ -72,7 +72,7 @@ pub(super) async fn split(
 ///
 /// # Errors
 /// The schema's columns are not the batch's.
-pub(crate) fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn own_buffers(batch: &RecordBatch) -> Result<RecordBatch> {
     let rows = UInt32Array::from_iter_values(0..u32::try_from(batch.num_rows()).unwrap_or(u32::MAX));
     let column = |array: &ArrayRef| -> Result<ArrayRef> {
         let taken = take(array, &rows, None)?;

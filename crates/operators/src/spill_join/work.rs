@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::build::{Build, Held};
 use super::counted::Counted;
 use super::once_stream::OnceStreamExec;
-use super::split::{Part, compact, split};
+use super::split::{Part, own_buffers, split};
 use crate::join_conditions::of_nullable;
 use crate::stop::Stop;
 
@@ -284,7 +284,7 @@ impl Side {
         match &part.file {
             Some(file) => {
                 let read = self.spills.read_spill_as_stream_unbuffered(Arc::clone(file), None)?;
-                let rows = read.map(|batch| compact(&batch?));
+                let rows = read.map(|batch| own_buffers(&batch?));
                 Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
             }
             None => EmptyExec::new(Arc::clone(&self.schema)).execute(0, Arc::new(TaskContext::default())),
