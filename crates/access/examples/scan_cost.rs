@@ -10,16 +10,16 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use hobt_access::scan::{
-    Aggregator, Arithmetic, Counts, IntegerWidth, NextPage, PageVisitor, Scan, ScanAggregate, ScanExpression,
-    ScanSettings, ScanWorker,
+    Aggregator, Arithmetic, Counts, IntegerWidth, PageVisitor, Scan, ScanAggregate, ScanExpression, ScanSettings,
+    ScanWorker, ShownPage,
 };
 use hobt_access::{
     AccessError, DataFileDescription, Hobt, LoadColumn, LoadValues, Loader, RowStore, Storage, StorageSettings,
 };
-use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PageId, SessionId, SplitMix64, Stamp};
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, SessionId, SplitMix64, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{DiskKind, OpenOptions, open_disk};
-use hobt_page::{ColumnLayout, RowLayout, RowPage, ValidityBits};
+use hobt_page::{ColumnLayout, RowLayout, ValidityBits};
 use hobt_txn::{IoCounts, MemoryBudget, StatementContext, StatementContextSettings};
 use hobt_types::{Collation, PhysicalType};
 
@@ -47,17 +47,7 @@ fn drive(mut poll: impl FnMut(&mut Context<'_>) -> Poll<Option<Result<(), Access
 struct Aggregate(Aggregator, Arc<Scan>);
 
 impl PageVisitor for Aggregate {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.visit_ahead(partition, id, page, None)
-    }
-
-    fn visit_ahead(
-        &mut self,
-        partition: usize,
-        _: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
+    fn visit(&mut self, ShownPage { partition, page, next, .. }: ShownPage<'_, '_>) -> Result<(), AccessError> {
         self.0.add_page(page, next, &self.1.large_values(partition)).expect("no overflow");
         Ok(())
     }

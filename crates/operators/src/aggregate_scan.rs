@@ -22,13 +22,12 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use hobt_access::AccessError;
 use hobt_access::scan::{
-    AggregateError, AggregateValue, Aggregator, Counts, IntegerWidth, NextPage, PageVisitor, Scan, ScanAggregate,
-    ScanWorker,
+    AggregateError, AggregateValue, Aggregator, Counts, IntegerWidth, PageVisitor, Scan, ScanAggregate, ScanWorker,
+    ShownPage,
 };
-use hobt_base::{PageId, SqlError, errors};
+use hobt_base::{SqlError, errors};
 use hobt_functions::aggregate::{Aggregate, Emit};
 use hobt_functions::value_to_array;
-use hobt_page::RowPage;
 use hobt_types::Value;
 
 use super::inputs::without_inputs;
@@ -156,36 +155,14 @@ struct PageAggregator {
     scan: Arc<Scan>,
 }
 
-impl PageAggregator {
-    fn add(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> std::result::Result<(), AccessError> {
-        let values = self.scan.large_values(partition);
-        self.inner.add_page(page, next, &values).map_err(|error| match error {
+impl PageVisitor for PageAggregator {
+    fn visit(&mut self, shown: ShownPage<'_, '_>) -> std::result::Result<(), AccessError> {
+        let values = self.scan.large_values(shown.partition);
+        self.inner.add_page(shown.page, shown.next, &values).map_err(|error| match error {
             AggregateError::Fetch(error) => error,
-            AggregateError::Damaged(damage) => self.scan.damaged_page(id, damage),
+            AggregateError::Damaged(damage) => self.scan.damaged_page(shown.id, damage),
             AggregateError::Overflow(width) => AccessError::Visitor(Box::new(overflow(width))),
         })
-    }
-}
-
-impl PageVisitor for PageAggregator {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> std::result::Result<(), AccessError> {
-        self.add(partition, id, page, None)
-    }
-
-    fn visit_ahead(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> std::result::Result<(), AccessError> {
-        self.add(partition, id, page, next)
     }
 }
 

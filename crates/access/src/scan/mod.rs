@@ -174,33 +174,30 @@ pub struct Scan {
 
 /// The code that gets the pages of a scan, for one worker.
 pub trait PageVisitor {
-    /// Gets a page of partition `partition` (its index in the scan). Live rows are those not deleted.
+    /// Gets a page.
     ///
     /// # Errors
     /// An error stops the scan.
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
-
-    /// Like [`PageVisitor::visit`], with the means to prefetch columns of the next page into the cache. A visitor that
-    /// works column by column prefetches a column of the next page before it reads that of this one. Spread out like
-    /// that, the fetches overlap with its work.
-    ///
-    /// # Errors
-    /// As [`PageVisitor::visit`].
-    fn visit_ahead(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
-        let _the_page_is_read_as_a_whole = next;
-        self.visit(partition, id, page)
-    }
+    fn visit(&mut self, shown: ShownPage<'_, '_>) -> Result<(), AccessError>;
 
     /// Whether it has enough for now. The rest of the range is kept until the next call.
     fn is_full(&self) -> bool {
         false
     }
+}
+
+/// A page that a scan shows.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownPage<'a, 'n> {
+    /// The index of its partition in the scan.
+    pub partition: usize,
+    /// Its address.
+    pub id: PageId,
+    /// The page. Live rows are those not deleted.
+    pub page: &'a RowPage<'a>,
+    /// The page after it. A visitor that works column by column prefetches a column of it before it reads that of this
+    /// page. Spread out like that, the fetches overlap with its work.
+    pub next: Option<&'a NextPage<'n>>,
 }
 
 /// The page that a scan shows next, if it is resident.

@@ -10,9 +10,9 @@ use hobt_base::PageId;
 use hobt_buffer::ReadCounts;
 use hobt_page::{PageBytes, PageDamage, RowPage};
 
-use super::NextPage;
 use super::dispenser::PageRange;
 use super::worker::{Work, Worker};
+use super::{NextPage, ShownPage};
 use crate::AccessError;
 use crate::read_ahead::add_reads;
 use crate::visible::VisiblePage;
@@ -184,7 +184,7 @@ fn give(
 ) -> Result<(), AccessError> {
     *rows += (page.row_count() - page.deleted_count()) as u64;
     match work {
-        Work::Visit(visitor) => visitor.visit_ahead(partition, id, page, next),
+        Work::Visit(visitor) => visitor.visit(ShownPage { partition, id, page, next }),
         Work::Count(counts) => {
             counts.add_page(page);
             Ok(())

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::scan::{
     AggregateValue, Aggregator, ColumnKind, ColumnVector, PageVisitor, Scan, ScanAggregate, ScanExpression,
-    ScanSettings, VectorData,
+    ScanSettings, ShownPage, VectorData,
 };
 use hobt_access::{AccessError, Hobt, LargeValues, RowStore, StorageSettings, ValueReader};
 use hobt_base::{FileId, HobtId, PageId, SlotId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_page::{
-    LargeValuePage, PIECE_BYTES_MAX, PageChange, PageHeader, RowPage, RunContents, StoredValue, ValuePointer, apply,
+    LargeValuePage, PIECE_BYTES_MAX, PageChange, PageHeader, RunContents, StoredValue, ValuePointer, apply,
 };
 use hobt_txn::IoCounts;
 use hobt_types::Collation;
@@ -223,7 +223,7 @@ fn a_broken_chain_is_damage_and_never_followed_on() {
 struct Aggregate(Aggregator, Arc<Scan>);
 
 impl PageVisitor for Aggregate {
-    fn visit(&mut self, partition: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, ShownPage { partition, page, .. }: ShownPage<'_, '_>) -> Result<(), AccessError> {
         self.0.add_page(page, None, &self.1.large_values(partition)).expect("sound");
         Ok(())
     }
@@ -232,7 +232,7 @@ impl PageVisitor for Aggregate {
 struct Text(ColumnVector, Arc<Scan>);
 
 impl PageVisitor for Text {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, ShownPage { partition, id, page, .. }: ShownPage<'_, '_>) -> Result<(), AccessError> {
         self.0.append_page(id, page, &self.1.large_values(partition))
     }
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hobt_access::scan::{
-    ColumnKind, ColumnVector, Counts, DealerKind, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
+    ColumnKind, ColumnVector, Counts, DealerKind, PageVisitor, Scan, ScanSettings, ScanWorker, ShownPage, VectorData,
 };
 use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{PAGE_SIZE, PageId, SlotId, SplitMix64};
@@ -320,8 +320,8 @@ fn a_read_error_stops_the_scan_and_the_next_one_works() {
 struct Sipping(Collect, u64);
 
 impl PageVisitor for Sipping {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.0.visit(partition, id, page)
+    fn visit(&mut self, shown: ShownPage<'_, '_>) -> Result<(), AccessError> {
+        self.0.visit(shown)
     }
 
     fn is_full(&self) -> bool {
@@ -592,7 +592,7 @@ fn workers_finish_together() {
 struct Vectors(Vec<ColumnVector>, Vec<Row>, Arc<Scan>);
 
 impl PageVisitor for Vectors {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, ShownPage { partition, id, page, .. }: ShownPage<'_, '_>) -> Result<(), AccessError> {
         let values = self.2.large_values(partition);
         for vector in &mut self.0 {
             vector.append_page(id, page, &values)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use hobt_access::scan::{PageVisitor, Scan, ScanSettings, ScanWorker};
+use hobt_access::scan::{PageVisitor, Scan, ScanSettings, ScanWorker, ShownPage};
 use hobt_access::{
     AccessError, AllocationCheck, DataFileDescription, Finding, Hobt, LargeValues, LoadColumn, LoadValues, Loader,
     RowStore, Storage, StorageSettings,
@@ -324,7 +324,7 @@ pub(crate) struct Collect {
 }
 
 impl PageVisitor for Collect {
-    fn visit(&mut self, partition: usize, _: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, ShownPage { partition, page, .. }: ShownPage<'_, '_>) -> Result<(), AccessError> {
         match &self.scan {
             Some(scan) => self.rows.extend(rows_of(page, &scan.large_values(partition))),
             None => {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hobt_access::scan::{ColumnVector, NextPage, PageVisitor, Scan, VectorData};
+use hobt_access::scan::{ColumnVector, PageVisitor, Scan, ShownPage, VectorData};
 use hobt_access::{AccessError, LargeValues};
 use hobt_base::PageId;
 use hobt_page::{PageBytes, PageDamage, RowPage, StoredValue};
@@ -36,15 +36,6 @@ pub(super) struct BatchBuilder {
     pub(super) sieve: Option<Sieve>,
 }
 
-/// A page that the scan shows.
-#[derive(Clone, Copy)]
-struct Shown<'p> {
-    /// Its position among the partitions of the scan.
-    partition: usize,
-    id: PageId,
-    page: &'p RowPage<'p>,
-}
-
 /// The rows of a page that are still to be taken.
 pub(super) struct Rest {
     partition: usize,
@@ -69,7 +60,7 @@ impl BatchBuilder {
         while let Some(mut rest) = self.rests.pop_front() {
             let scan = Arc::clone(&self.scan);
             let page = RowPage::open(&rest.page, scan.row_layout()).expect("it was opened before");
-            let shown = Shown { partition: rest.partition, id: rest.id, page: &page };
+            let shown = ShownPage { partition: rest.partition, id: rest.id, page: &page, next: None };
             rest.next += self.take_some(shown, &rest.slots[rest.next..])?;
             if rest.next < rest.slots.len() {
                 self.rests.push_front(rest);
@@ -80,11 +71,11 @@ impl BatchBuilder {
     }
 
     /// Takes the wanted rows of a page, or as many of them as there is room for.
-    fn take_kept(&mut self, shown: Shown<'_>, kept: &Kept<'_>, next: Option<&NextPage<'_>>) -> Result<(), AccessError> {
-        let Shown { partition, id, page } = shown;
+    fn take_kept(&mut self, shown: ShownPage<'_, '_>, kept: &Kept<'_>) -> Result<(), AccessError> {
+        let ShownPage { partition, id, page, .. } = shown;
         if !reads_pointers(page, self.columns.iter()) {
             return match kept {
-                Kept::All => self.take_page(shown, next),
+                Kept::All => self.take_page(shown),
                 Kept::Slots(slots) => {
                     self.page_rows = slots.len();
                     if slots.is_empty() { Ok(()) } else { self.take_slots(shown, slots) }
@@ -104,8 +95,8 @@ impl BatchBuilder {
     }
 
     /// Takes all rows of a page.
-    fn take_page(&mut self, shown: Shown<'_>, next: Option<&NextPage<'_>>) -> Result<(), AccessError> {
-        let Shown { partition, id, page } = shown;
+    fn take_page(&mut self, shown: ShownPage<'_, '_>) -> Result<(), AccessError> {
+        let ShownPage { partition, id, page, next } = shown;
         // Borrowed rather than cloned: two workers that change its reference count at each page would wait for each
         // other.
         let values = self.scan.large_values(partition);
@@ -121,7 +112,7 @@ impl BatchBuilder {
     }
 
     /// Takes the rows in `slots`.
-    fn take_slots(&mut self, shown: Shown<'_>, slots: &[usize]) -> Result<(), AccessError> {
+    fn take_slots(&mut self, shown: ShownPage<'_, '_>, slots: &[usize]) -> Result<(), AccessError> {
         let values = self.scan.large_values(shown.partition);
         self.rows += slots.len();
         for column in &mut self.columns {
@@ -131,14 +122,14 @@ impl BatchBuilder {
     }
 
     /// Collects the positions of all live rows of a page, or of those in `slots`, if they are read.
-    fn note_places(&mut self, shown: Shown<'_>, slots: Option<&[usize]>) -> Result<(), AccessError> {
+    fn note_places(&mut self, shown: ShownPage<'_, '_>, slots: Option<&[usize]>) -> Result<(), AccessError> {
         let Some((_, places)) = &mut self.places else { return Ok(()) };
         let store = &self.scan.partitions()[shown.partition].store;
         places.append((self.partitions[shown.partition], store), shown.id, shown.page, slots)
     }
 
     /// Takes rows until the batch has enough bytes; returns how many.
-    fn take_some(&mut self, shown: Shown<'_>, slots: &[usize]) -> Result<usize, AccessError> {
+    fn take_some(&mut self, shown: ShownPage<'_, '_>, slots: &[usize]) -> Result<usize, AccessError> {
         let taken = fitting(shown.page, self.columns.iter(), slots, self.bytes_max);
         let taken = taken.map_err(|damage| self.scan.large_values(shown.partition).damaged(shown.id, damage))?;
         if taken > 0 {
@@ -186,20 +177,10 @@ pub(crate) fn fitting<'c>(
 }
 
 impl PageVisitor for BatchBuilder {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
-        self.visit_ahead(partition, id, page, None)
-    }
-
-    fn visit_ahead(
-        &mut self,
-        partition: usize,
-        id: PageId,
-        page: &RowPage<'_>,
-        next: Option<&NextPage<'_>>,
-    ) -> Result<(), AccessError> {
-        let shown = Shown { partition, id, page };
+    fn visit(&mut self, shown: ShownPage<'_, '_>) -> Result<(), AccessError> {
+        let ShownPage { partition, id, page, next } = shown;
         // Taken out so that the rows that it selects, which it owns, can be read meanwhile.
-        let Some(mut sieve) = self.sieve.take() else { return self.take_kept(shown, &Kept::All, next) };
+        let Some(mut sieve) = self.sieve.take() else { return self.take_kept(shown, &Kept::All) };
         if let Some(next) = next {
             sieve.first_columns().for_each(|column| next.fetch(page, column));
             if self.page_rows * ROWS_OF_LINE >= page.row_count() {
@@ -207,7 +188,7 @@ impl PageVisitor for BatchBuilder {
             }
         }
         let kept = sieve.select(id, page, &self.scan.large_values(partition));
-        let taken = kept.and_then(|kept| self.take_kept(shown, &kept, next));
+        let taken = kept.and_then(|kept| self.take_kept(shown, &kept));
         self.sieve = Some(sieve);
         taken
     }

@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use hobt_access::scan::{
-    ColumnKind, ColumnVector, Counts, KeyPlace, KeyPlaces, PageVisitor, Scan, ScanSettings, ScanWorker, VectorData,
+    ColumnKind, ColumnVector, Counts, KeyPlace, KeyPlaces, PageVisitor, Scan, ScanSettings, ScanWorker, ShownPage,
+    VectorData,
 };
 use hobt_access::{AccessError, BTree, RowStore, TreeSeek};
-use hobt_base::{PageId, SplitMix64};
-use hobt_page::RowPage;
+use hobt_base::SplitMix64;
 use hobt_txn::StatementContext;
 
 use crate::btree::Model;
@@ -22,9 +22,9 @@ pub(in crate::btree) struct OneByOne {
 }
 
 impl PageVisitor for OneByOne {
-    fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError> {
+    fn visit(&mut self, shown: ShownPage<'_, '_>) -> Result<(), AccessError> {
         self.is_full = true;
-        self.all.visit(partition, id, page)
+        self.all.visit(shown)
     }
 
     fn is_full(&self) -> bool {
