@@ -63,6 +63,8 @@ pub enum Bug {
     RowNotKeptForDisk,
     /// A snapshot ignores which transactions are running.
     SnapshotWithoutRunning,
+    /// A transaction that has changed rows reads pages that were rebuilt before.
+    OwnChangesNotRebuilt,
     /// A transaction keeps the row at a key as of before its last change, not before its first.
     KeyVersionOfLastChange,
     /// A row of a heap is deleted without a version.
@@ -101,7 +103,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 41] = [
+    pub const ALL: [Bug; 42] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
         Bug::EndNotDurableAtCheckpoint,
@@ -126,6 +128,7 @@ impl Bug {
         Bug::VersionsOnDiskMissed,
         Bug::RowNotKeptForDisk,
         Bug::SnapshotWithoutRunning,
+        Bug::OwnChangesNotRebuilt,
         Bug::KeyVersionOfLastChange,
         Bug::DeleteWithoutVersion,
         Bug::InsertWithoutVersion,

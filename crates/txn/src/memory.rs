@@ -130,6 +130,11 @@ impl MemoryAccount {
         MemoryAccount { budget: Arc::clone(budget), name, held: AtomicU64::new(0), clerk: budget.clerk_of(name) }
     }
 
+    /// The budget of which it is a part.
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
     /// The account's name.
     pub fn name(&self) -> &'static str {
         self.name

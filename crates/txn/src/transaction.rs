@@ -168,7 +168,7 @@ impl Transaction {
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let running = self.running.lock().clone()?;
         let mut snapshot = self.snapshot.lock();
-        Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot(self.stamp, self.stamp))))
+        Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot_to_keep(self.stamp))))
     }
 
     /// The snapshot that [`Transaction::snapshot`] has returned, if it was ever called.

@@ -20,6 +20,7 @@ use hobt_instruments::schedule::{self, Mutex, Place};
 use smallvec::SmallVec;
 
 use crate::memory::{MemoryAccount, MemoryBudget};
+use crate::rebuilt::{PagePiece, Rebuilt, RebuiltMemory, RebuiltName, RebuiltPages, RebuiltRows};
 use crate::versions::{Generation, VersionMemory, VersionSpace};
 use crate::view::{Readers, View};
 use crate::{VersionError, VersionStore, VersionsFull};
@@ -40,12 +41,14 @@ pub struct Transactions {
     state: Ranked<Mutex<State>>,
     /// What the versions of all databases take.
     versions: OnceLock<Arc<VersionMemory>>,
+    /// What the pages take that snapshots keep.
+    rebuilt: OnceLock<Arc<RebuiltMemory>>,
 }
 
 impl Default for Transactions {
     fn default() -> Transactions {
         let state = Ranked::new(Rank::Transactions, Mutex::default());
-        Transactions { latest: AtomicU64::new(0), state, versions: OnceLock::new() }
+        Transactions { latest: AtomicU64::new(0), state, versions: OnceLock::new(), rebuilt: OnceLock::new() }
     }
 }
 
@@ -107,8 +110,8 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Sets the budget for versions, and the bytes of memory from which on they go to disk: an eighth of the budget if
-    /// absent. Does nothing if one is set.
+    /// Sets the budget for versions and for the pages that snapshots keep, and the bytes of memory from which on versions
+    /// go to disk: an eighth of the budget if absent. Does nothing if one is set.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>, bytes_max: Option<u64>) {
         let bytes_max = bytes_max.unwrap_or(budget.limit() / VERSIONS_SHARE);
         let generation_bytes = (bytes_max / GENERATIONS).min(GENERATION_BYTES_MAX);
@@ -116,6 +119,7 @@ impl Transactions {
             let account = MemoryAccount::new(budget, "Row versions");
             Arc::new(VersionMemory::new(account, bytes_max, generation_bytes))
         });
+        self.rebuilt.get_or_init(|| Arc::new(RebuiltMemory::new(MemoryAccount::new(budget, "Rebuilt pages"))));
     }
 
     /// Sets where versions go for which there is no memory, and whether a thread merges them there. The budget must be
@@ -211,6 +215,15 @@ impl Transactions {
     /// A snapshot of what has committed now, and of the changes of `own` and `also`: a statement that runs beside a
     /// transaction sees that transaction's changes.
     pub fn snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp) -> Arc<Snapshot> {
+        Arc::new(self.take_snapshot(own, also, None))
+    }
+
+    /// The snapshot of a transaction, for all of its statements. It keeps pages that they read more than once.
+    pub(crate) fn snapshot_to_keep(self: &Arc<Transactions>, own: Stamp) -> Arc<Snapshot> {
+        Arc::new(self.take_snapshot(own, own, self.rebuilt.get().map(RebuiltPages::new)))
+    }
+
+    fn take_snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp, rebuilt: Option<RebuiltPages>) -> Snapshot {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
         let mut running: Box<[u64]> = state.running.keys().copied().collect();
@@ -227,7 +240,7 @@ impl Transactions {
         let view = View { own, also, next, horizon: Stamp(horizon), running, is_given_up };
         let view = Arc::new(view);
         state.snapshots.insert((next, number), Arc::clone(&view));
-        Arc::new(Snapshot { of: Arc::clone(self), number, view, own_noted })
+        Snapshot { of: Arc::clone(self), number, view, own_noted, rebuilt }
     }
 
     /// The number of running transactions.
@@ -482,6 +495,8 @@ pub struct Snapshot {
     view: Arc<View>,
     /// The generations of its own transactions.
     own_noted: SmallVec<[Arc<Noted>; 1]>,
+    /// See [`Snapshot::rebuilt`].
+    rebuilt: Option<RebuiltPages>,
 }
 
 impl Snapshot {
@@ -507,6 +522,38 @@ impl Snapshot {
             generations.iter().any(|generation| noted.has(generation))
         };
         self.own_noted.iter().any(is_one_own)
+    }
+
+    /// The pages that it keeps of a database; `None` if it is of one statement, or its transaction has changed a row
+    /// there.
+    fn rebuilt(&self, store: u64) -> Option<&RebuiltPages> {
+        let is_there = |generation: &Arc<Generation>| generation.store().is_some_and(|known| known.number() == store);
+        let is_changed = |noted: &Arc<Noted>| noted.lock().all.iter().any(is_there);
+        let rebuilt = self.rebuilt.as_ref()?;
+        let is_stale = self.own_noted.iter().any(is_changed) && !planted::has(Bug::OwnChangesNotRebuilt);
+        (!is_stale).then_some(rebuilt)
+    }
+
+    /// What it sees of a page, if it has kept that.
+    pub fn rebuilt_page(&self, name: RebuiltName, rows: RebuiltRows<'_>) -> Option<Arc<Rebuilt>> {
+        self.rebuilt(name.store)?.get(name, rows)
+    }
+
+    /// Keeps what it sees of a page, if it keeps pages and there is memory.
+    ///
+    /// # Errors
+    /// The page, if it keeps none.
+    pub fn keep_rebuilt(
+        &self,
+        name: RebuiltName,
+        rows: RebuiltRows<'_>,
+        pieces: Vec<PagePiece>,
+    ) -> Result<Arc<Rebuilt>, Vec<PagePiece>> {
+        // Asked when the page is made. A change by its transaction that is in the page was noted before it was made.
+        match self.rebuilt(name.store) {
+            Some(rebuilt) => Ok(rebuilt.keep(name, rows, pieces)),
+            None => Err(pieces),
+        }
     }
 
     /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.

@@ -43,7 +43,7 @@ use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::RowImage;
 
-use crate::{Running, Snapshot, Transactions};
+use crate::{RebuiltName, Running, Snapshot, Transactions};
 use facts::TreeName;
 pub use facts::{Before, HeapPage, KeyState};
 use generation::{Bytes, Generations, Recent};
@@ -86,6 +86,7 @@ pub struct VersionExtent {
 /// The versions of one database's rows.
 #[derive(Debug)]
 pub struct VersionStore {
+    number: u64,
     generations: Ranked<RwLock<Generations>>,
     /// The transactions of its instance, from the first version on.
     transactions: OnceLock<Weak<Transactions>>,
@@ -176,7 +177,9 @@ fn places_between(name: TreeName, low: &[u8], high: Option<&[u8]>) -> (Vec<u8>, 
 impl VersionStore {
     /// A store without versions.
     pub fn new() -> Arc<VersionStore> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         Arc::new_cyclic(|store| VersionStore {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             generations: Ranked::new(Rank::VersionGenerations, RwLock::new(Generations::new(store.clone()))),
             transactions: OnceLock::new(),
             truncations: Truncations::default(),
@@ -184,6 +187,16 @@ impl VersionStore {
             noted_later: Mutex::default(),
             is_merging: AtomicBool::new(false),
         })
+    }
+
+    /// Tells the stores of the process apart.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Names a page of its database among the pages that snapshots keep.
+    pub fn name_of_page(&self, hobt: HobtId, page: PageId) -> RebuiltName {
+        RebuiltName { store: self.number, hobt, page }
     }
 
     fn transactions(&self) -> Option<Arc<Transactions>> {

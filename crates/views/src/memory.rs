@@ -123,7 +123,7 @@ fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
                 clerks.push(("MEMORYCLERK_SQLBUFFERPOOL", "Free pages", bytes.saturating_sub(pages)));
                 continue;
             }
-            "Row versions" => "MEMORYCLERK_SQLSTORENG",
+            "Row versions" | "Rebuilt pages" => "MEMORYCLERK_SQLSTORENG",
             "Transactions" => "MEMORYCLERK_XACT",
             "Operators" => "MEMORYCLERK_SQLQERESERVATIONS",
             _ => "MEMORYCLERK_SQLQUERYEXEC",

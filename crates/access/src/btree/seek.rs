@@ -218,7 +218,8 @@ impl TreeSeek {
             return Ok(true);
         }
         let reads = ReadCounts::default();
-        let (tree, view, parts, spare) = (&*self.tree, self.view.as_deref(), &mut self.parts, &mut self.spare);
+        let (tree, parts, spare) = (&*self.tree, &mut self.parts, &mut self.spare);
+        let view = self.view.as_deref().map(|view| (view, self.since));
         let stepped = cursor
             .step(Some(&reads), &mut |leaf| tree.take_parts(&leaf, view, spare, &mut |part| parts.push_back(part)));
         if self.has_begun {
@@ -261,16 +262,19 @@ impl TreeSeek {
 }
 
 impl BTree {
-    /// Takes copies of the visible rows of a leaf, in the order of keys.
+    /// Takes copies of the visible rows of a leaf, in the order of keys. A view comes with what the HOBT's number of
+    /// [`retired`](crate::Hobt::retired) pages was when the seek began.
     fn take_parts(
         &self,
         leaf: &StepLeaf<'_>,
-        view: Option<&Snapshot>,
+        view: Option<(&Snapshot, u64)>,
         spare: &mut Option<Box<PageBytes>>,
         take: &mut dyn FnMut(Part),
     ) -> Result<(), AccessError> {
         let id = leaf.id;
-        match self.visible_leaf(id, &leaf.page, leaf.bounds, view)? {
+        let is_whole = leaf.positions == (0..leaf.page.row_count());
+        let since = view.filter(|_| is_whole).map(|(_, since)| since);
+        match self.visible_leaf(id, &leaf.page, leaf.bounds, since, view.map(|(view, _)| view))? {
             VisiblePage::AsItStands => {
                 let page = match spare.take() {
                     Some(mut page) => {
@@ -283,11 +287,12 @@ impl BTree {
             }
             VisiblePage::Nothing => {}
             VisiblePage::Otherwise(pieces) => {
-                for piece in pieces {
+                for piece in pieces.into_owned() {
                     let count = RowPage::open(&piece.page, self.hobt.row_layout());
                     let count = count.map_err(|damage| self.hobt.damaged(id, damage))?.row_count();
                     let clip = |position: usize| position.saturating_sub(piece.first).min(count);
-                    let positions = clip(leaf.positions.start)..clip(leaf.positions.end);
+                    let in_range = clip(leaf.positions.start)..clip(leaf.positions.end);
+                    let positions = if is_whole { 0..count } else { in_range };
                     if !positions.is_empty() {
                         take(Part { id, page: piece.page, positions });
                     }

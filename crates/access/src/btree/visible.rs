@@ -7,13 +7,13 @@
 use hobt_base::{PageId, SlotId};
 use hobt_buffer::ReadCounts;
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_txn::{Before, IoCounts, KeyState, Snapshot, StatementContext};
+use hobt_txn::{Before, IoCounts, KeyState, PagePiece, RebuiltRows, Snapshot, StatementContext};
 
 use super::descent::{Fences, Target};
 use super::{BTree, KeyRange};
 use crate::AccessError;
 use crate::read_ahead::add_reads;
-use crate::visible::{PagePiece, VisiblePage};
+use crate::visible::{VisiblePage, rebuilt};
 
 impl BTree {
     /// The differences between a leaf and what a snapshot sees, for keys from `low` on and below `high`: the slots in
@@ -77,12 +77,14 @@ impl BTree {
     }
 
     /// What a reader sees of a leaf whose keys are from `low` on and below `high`, within these bounds. Without a
-    /// `view` it sees all current rows.
+    /// `view` it sees all current rows. With `since`, which [`Hobt::retired`](crate::Hobt::retired) was before the leaf
+    /// was read, it may see rows of an earlier copy of the leaf, in other positions, and is to use all of them.
     pub(crate) fn visible_leaf(
         &self,
         id: PageId,
         page: &RowPage<'_>,
         bounds: (&[u8], Option<&[u8]>),
+        since: Option<u64>,
         view: Option<&Snapshot>,
     ) -> Result<VisiblePage, AccessError> {
         let Some(view) = view else { return Ok(VisiblePage::AsItStands) };
@@ -93,13 +95,16 @@ impl BTree {
         if PageHeader::is_bulk(page.bytes()) {
             return Ok(if view.sees(writer) { VisiblePage::AsItStands } else { VisiblePage::Nothing });
         }
-        let changes = self.changes_of(id, page, bounds, view)?;
-        if changes.is_empty() {
-            return Ok(VisiblePage::AsItStands);
-        }
-        let mut pieces = Vec::new();
-        self.take_back(page, 0, &changes, &mut pieces).map_err(|damage| self.hobt.damaged(id, damage))?;
-        Ok(VisiblePage::Otherwise(pieces))
+        let name = self.hobt.storage().versions().name_of_page(self.hobt.id(), id);
+        let rows = since.map(|since| RebuiltRows { since, bounds });
+        rebuilt(view, name, rows, || {
+            let changes = self.changes_of(id, page, bounds, view)?;
+            let mut pieces = Vec::new();
+            if !changes.is_empty() {
+                self.take_back(page, 0, &changes, &mut pieces).map_err(|damage| self.hobt.damaged(id, damage))?;
+            }
+            Ok(pieces)
+        })
     }
 
     /// Shows the visible rows from `low` on and below `high`, as far as they are in one leaf, as pages that have only
@@ -131,7 +136,7 @@ impl BTree {
             apply(&mut copy, Some(rows), &kept).map_err(damaged)?;
         }
         let page = self.leaf(id, &copy)?;
-        let seen = self.visible_leaf(id, &page, (low, next.as_deref().or(high)), view)?;
+        let seen = self.visible_leaf(id, &page, (low, next.as_deref().or(high)), None, view)?;
         drop(guard);
         match seen {
             VisiblePage::AsItStands => show(id, &page)?,
@@ -220,7 +225,7 @@ impl BTree {
             let slot_id = SlotId(u16::try_from(slot).expect("a slot of the page"));
             Ok((!page.is_deleted(slot)).then(|| show(id, page, slot_id)))
         };
-        match self.visible_leaf(id, &page, (key, Some(&behind)), view.as_deref())? {
+        match self.visible_leaf(id, &page, (key, Some(&behind)), None, view.as_deref())? {
             VisiblePage::AsItStands => show_at(&page, position),
             VisiblePage::Nothing => Ok(None),
             VisiblePage::Otherwise(pieces) => {

@@ -3,18 +3,20 @@
 use hobt_base::{HobtId, PageId, SlotId};
 use hobt_instruments::planted::{self, Bug};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_txn::{Before, HeapPage, IoCounts, Snapshot, StatementContext};
+use hobt_txn::{Before, HeapPage, IoCounts, PagePiece, RebuiltRows, Snapshot, StatementContext};
 
 use super::Hobt;
 use crate::AccessError;
-use crate::visible::{PagePiece, VisiblePage};
+use crate::visible::{VisiblePage, rebuilt};
 
 impl Hobt {
-    /// What a reader sees of a page. Without a `view` it sees all current rows.
+    /// What a reader sees of a page that was read when [`Hobt::retired`] was `since`, or later. Without a `view` it
+    /// sees all current rows.
     pub(crate) fn visible_page(
         &self,
         id: PageId,
         page: &RowPage<'_>,
+        since: u64,
         view: Option<&Snapshot>,
     ) -> Result<VisiblePage, AccessError> {
         let Some(view) = view else { return Ok(VisiblePage::AsItStands) };
@@ -25,12 +27,13 @@ impl Hobt {
         if PageHeader::is_bulk(page.bytes()) {
             return Ok(if view.sees(writer) { VisiblePage::AsItStands } else { VisiblePage::Nothing });
         }
-        let changes = self.storage.versions().changes(self.at(id), view)?;
-        if changes.is_empty() {
-            return Ok(VisiblePage::AsItStands);
-        }
-        let page = self.take_back(id, page, changes)?;
-        Ok(VisiblePage::Otherwise(vec![page]))
+        let versions = self.storage.versions();
+        let rows = RebuiltRows { since, bounds: (&[], None) };
+        rebuilt(view, versions.name_of_page(self.owner_of_versions(), id), Some(rows), || {
+            let changes = versions.changes(self.at(id), view)?;
+            let is_changed = !changes.is_empty();
+            is_changed.then(|| self.take_back(id, page, changes)).into_iter().collect()
+        })
     }
 
     /// Names a page of this heap in the version store.

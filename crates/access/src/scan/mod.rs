@@ -43,7 +43,6 @@ use hobt_txn::{IoCounts, Snapshot, StatementContext};
 
 use crate::btree::LeafList;
 use crate::hobt::Operation;
-use crate::visible::VisiblePage;
 use crate::{AccessError, DataFile, LargeValues, RowStore, ValueReader};
 
 pub use aggregate::{
@@ -308,11 +307,6 @@ impl Scan {
     /// Pages whose newest writer is below this stamp are shown as they are.
     fn horizon(&self) -> Stamp {
         self.view.as_ref().map_or(Stamp(u64::MAX), |view| view.horizon())
-    }
-
-    /// A page of a heap as the scan's statement sees it.
-    fn visible(&self, id: PageId, page: &RowPage<'_>, partition: usize) -> Result<VisiblePage, AccessError> {
-        self.partitions[partition].store.hobt().visible_page(id, page, self.view.as_deref())
     }
 
     /// Whether a page is a leaf that was split since the scan began. The caller has read the page before.

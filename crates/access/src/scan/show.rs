@@ -58,15 +58,16 @@ impl Worker {
         let page = opened.map_err(|damage| scan.damaged(range, number, damage))?;
         let seen = match (partition.store.tree(), &partition.leaves) {
             (Some(tree), Some(leaves)) => {
-                tree.visible_leaf(id, &page, leaves.bounds(range.leaf_of(number)), scan.view.as_deref())?
+                let bounds = leaves.bounds(range.leaf_of(number));
+                tree.visible_leaf(id, &page, bounds, Some(range.since), scan.view.as_deref())?
             }
-            _ => scan.visible(id, &page, range.partition)?,
+            _ => hobt.visible_page(id, &page, range.since, scan.view.as_deref())?,
         };
         match seen {
             VisiblePage::AsItStands => give(&mut self.rows_by_worker, range.partition, (id, &page), work, next)?,
             VisiblePage::Nothing => {}
             VisiblePage::Otherwise(pieces) => {
-                for piece in &pieces {
+                for piece in &*pieces {
                     let page = RowPage::open(&piece.page, &scan.rows);
                     let page = page.map_err(|damage| scan.damaged(range, number, damage))?;
                     give(&mut self.rows_by_worker, range.partition, (id, &page), work, None)?;
