@@ -1,9 +1,6 @@
 //! What a statement sees of a page of rows.
 
-use std::ops::Deref;
-use std::sync::Arc;
-
-use hobt_txn::{PagePiece, Rebuilt, RebuiltName, RebuiltRows, Snapshot};
+use hobt_txn::{PagePiece, Pieces, RebuiltName, RebuiltRows, Snapshot};
 
 /// What a statement sees of a page of rows.
 pub(crate) enum VisiblePage {
@@ -15,52 +12,24 @@ pub(crate) enum VisiblePage {
     Otherwise(Pieces),
 }
 
-/// Pages with changes undone.
-pub(crate) enum Pieces {
-    /// For this statement.
-    Own(Vec<PagePiece>),
-    /// Kept for others of its transaction.
-    Kept(Arc<Rebuilt>),
-}
-
-impl Deref for Pieces {
-    type Target = [PagePiece];
-
-    fn deref(&self) -> &[PagePiece] {
-        match self {
-            Pieces::Own(pieces) => pieces,
-            Pieces::Kept(rebuilt) => rebuilt.pieces(),
-        }
-    }
-}
-
-impl Pieces {
-    pub(crate) fn into_owned(self) -> Vec<PagePiece> {
-        match self {
-            Pieces::Own(pieces) => pieces,
-            Pieces::Kept(rebuilt) => rebuilt.pieces().to_vec(),
-        }
-    }
-}
-
-/// Rebuilds a page for a snapshot, unless the snapshot has it. Without `rows` it is for one use only. `rebuild` returns
-/// no page if the current one is as the snapshot sees it.
-pub(crate) fn rebuilt<E>(
+/// What a snapshot has kept of a page, or else the page rebuilt for it. Without `rows` it is for one use only. `rebuild`
+/// returns no page if the current one is as the snapshot sees it.
+pub(crate) fn find_or_rebuild<E>(
     snapshot: &Snapshot,
     name: RebuiltName,
     rows: Option<RebuiltRows<'_>>,
     rebuild: impl FnOnce() -> Result<Vec<PagePiece>, E>,
 ) -> Result<VisiblePage, E> {
     if let Some(kept) = rows.and_then(|rows| snapshot.rebuilt_page(name, rows)) {
-        return Ok(VisiblePage::Otherwise(Pieces::Kept(kept)));
+        return Ok(VisiblePage::Otherwise(kept));
     }
     let pieces = rebuild()?;
     if pieces.is_empty() {
         return Ok(VisiblePage::AsItStands);
     }
-    let kept = match rows {
+    let pieces = match rows {
         Some(rows) => snapshot.keep_rebuilt(name, rows, pieces),
-        None => Err(pieces),
+        None => Pieces::Own(pieces),
     };
-    Ok(VisiblePage::Otherwise(kept.map_or_else(Pieces::Own, Pieces::Kept)))
+    Ok(VisiblePage::Otherwise(pieces))
 }

@@ -26,6 +26,8 @@ pub struct InstanceSettings {
     pub pool_bytes: Option<u64>,
     /// Bytes of memory from which on row versions go to disk; an eighth of the budget if absent.
     pub version_bytes: Option<u64>,
+    /// Bytes of memory that snapshots may take for pages with changes undone; a sixteenth of the budget if absent.
+    pub rebuilt_bytes: Option<u64>,
     /// The kind of disk below the files.
     pub disk: DiskKind,
     /// `-E`: allocation runs start at 4 MiB and reach 64.

@@ -62,6 +62,8 @@ pub(crate) struct Cast {
     pool_pages: u64,
     /// The bytes of memory from which on versions go to disk.
     version_bytes: Option<u64>,
+    /// The bytes of memory for the pages that snapshots keep.
+    rebuilt_bytes: Option<u64>,
     locks_reads: [bool; DATABASES.len()],
     delays: [&'static str; DATABASES.len()],
     recovery: [&'static str; DATABASES.len()],
@@ -95,13 +97,16 @@ impl Cast {
         let pool_pages = POOL_PAGES[below(POOL_PAGES.len() as u64)];
         // Not drawn, so that a seed is the world that it was before there were versions on disk.
         let version_bytes = [None, Some(0), Some(1_000), Some(4_000)][usize::try_from(seed % 4).expect("few")];
+        // Nor this. With kept pages, versions are not looked for again.
+        let rebuilt_bytes = [Some(0), None, Some(0), Some(20_000)][usize::try_from(seed / 4 % 4).expect("few")];
         let locks_reads = DATABASES.map(|_| below(3) == 0);
         let delays = DATABASES.map(|_| ["DISABLED", "DISABLED", "ALLOWED", "FORCED"][below(4)]);
         let recovery = DATABASES.map(|_| ["SIMPLE", "SIMPLE", "FULL"][below(3)]);
         let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [1024, 1536][below(2)]));
         let lives = 1 + random.below(options.lives.max(1));
         let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, life)).collect();
-        let mut cast = Cast { tables, lives, pool_pages, version_bytes, locks_reads, delays, recovery, log_kb_max };
+        let mut cast =
+            Cast { tables, lives, pool_pages, version_bytes, rebuilt_bytes, locks_reads, delays, recovery, log_kb_max };
         if options.fills_up {
             cast.tighten(seed);
         }
@@ -347,6 +352,7 @@ impl World {
             memory_bytes: Some(128 << 20),
             pool_bytes: Some(self.cast.pool_pages * 8192),
             version_bytes: self.cast.version_bytes,
+            rebuilt_bytes: self.cast.rebuilt_bytes,
             log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
             // No thread is left that could undo it.

@@ -126,7 +126,7 @@ impl Interpreter<'_> {
             if !used.database.isolation().has(IsolationOption::AllowSnapshot) {
                 return Err(snapshot_not_allowed(&used.database));
             }
-            let seen = self.state.lasting_transaction(&run.context).snapshot();
+            let seen = self.state.lasting_transaction(&run.context).snapshot(run.context.is_in_transaction());
             let Some(seen) = seen else { continue };
             if !used.database.has_seen_definition(used.table.id, &seen) {
                 return Err(changed_since(&used.database));

@@ -246,7 +246,7 @@ impl StatementContext {
     pub fn view(&self) -> Option<Arc<Snapshot>> {
         match &mut *self.view.lock() {
             View::Present => None,
-            View::OfTransaction(transaction) => transaction.snapshot(),
+            View::OfTransaction(transaction) => transaction.snapshot(self.is_in_transaction()),
             View::OfStatement { beside, seen } => {
                 if seen.is_none() {
                     *seen = self.snapshot_now(*beside);
@@ -273,7 +273,7 @@ impl StatementContext {
     pub fn view_so_far(&self) -> Option<Arc<Snapshot>> {
         match &*self.view.lock() {
             View::Present => None,
-            View::OfTransaction(transaction) => transaction.snapshot(),
+            View::OfTransaction(transaction) => transaction.snapshot(self.is_in_transaction()),
             View::OfStatement { seen: Some(seen), .. } => Some(Arc::clone(seen)),
             View::OfStatement { beside, seen: None } => self.snapshot_now(*beside),
         }

@@ -45,7 +45,7 @@ pub use decision::{RecoveredDecision, Settlements, read_commit, read_decision, r
 pub use global_transaction::{DatabaseGuid, GlobalTransaction};
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::{Progress, time_left};
-pub use rebuilt::{PagePiece, Rebuilt, RebuiltName, RebuiltRows};
+pub use rebuilt::{PagePiece, Pieces, RebuiltName, RebuiltRows};
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use row_undo::UndoRow;

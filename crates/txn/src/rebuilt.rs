@@ -1,35 +1,69 @@
 //! Pages as a transaction's snapshot sees them, with changes undone, kept for the next scans of the transaction.
 //!
-//! To undo the changes of a page takes far longer than to read it. What a snapshot sees of a page never changes,
-//! whatever others do to the page, so a reader that stays open undoes the changes of each page once. That holds until
-//! its own transaction changes something in the database: then it uses none of these pages any more.
+//! To undo the changes of a page takes far longer than to read it. What a snapshot sees of some rows never changes,
+//! whatever others do to them, so a reader that stays open undoes the changes of a page once, as far as there is memory.
+//! That holds until its own transaction changes a row of the database: then it uses none of the pages any more.
 //!
-//! They take a sixteenth of the instance's memory, for all snapshots together, and of what is free at that.
+//! A page is named by its database, its heap or tree, and its address. [`RebuiltRows`] says which rows it has. Which page
+//! has which rows at a moment is left to crate `hobt_access`.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{HobtId, PAGE_SIZE, PageId};
 use hobt_instruments::schedule::RwLock;
 use hobt_page::PageBytes;
 
-use crate::memory::MemoryAccount;
+use crate::memory::{MemoryAccount, MemoryBudget};
 
-/// The part of the instance's memory that the pages may take: one in so many bytes.
+/// The part of the instance's memory that the pages of all snapshots may take: one in so many bytes.
 const SHARE: u64 = 16;
 /// They take no memory if less than one in so many bytes is free: it is kept for statements.
 const FREE_SHARE: u64 = 8;
 /// Bytes of an entry beside its pages and bounds.
 const ENTRY_BYTES: u64 = 200;
+/// A page that so many scans have not used makes room for others.
+const SCANS_UNUSED: u64 = 16;
 
 /// A page, or a part of it, with changes undone.
 #[derive(Clone, Debug)]
 pub struct PagePiece {
-    /// The position in the page of its first row.
+    /// The position of its first row in the leaf that it was made from.
     pub first: usize,
     /// The rows.
     pub page: Box<PageBytes>,
+}
+
+/// The pages to read in place of one, in their order.
+#[derive(Debug)]
+pub enum Pieces {
+    /// For this statement.
+    Own(Vec<PagePiece>),
+    /// For the scans of a transaction.
+    Kept(Arc<Rebuilt>),
+}
+
+impl Deref for Pieces {
+    type Target = [PagePiece];
+
+    fn deref(&self) -> &[PagePiece] {
+        match self {
+            Pieces::Own(pieces) => pieces,
+            Pieces::Kept(rebuilt) => &rebuilt.pieces,
+        }
+    }
+}
+
+impl Pieces {
+    /// The pages, copied if others may read them.
+    pub fn into_owned(self) -> Vec<PagePiece> {
+        match self {
+            Pieces::Own(pieces) => pieces,
+            Pieces::Kept(rebuilt) => Arc::try_unwrap(rebuilt).map_or_else(|kept| kept.pieces.clone(), |own| own.pieces),
+        }
+    }
 }
 
 /// Names a page among those of all databases.
@@ -59,20 +93,15 @@ pub struct Rebuilt {
     low: Box<[u8]>,
     high: Option<Box<[u8]>>,
     pieces: Vec<PagePiece>,
-    /// It was used since the last search for pages that are not.
-    is_used: AtomicBool,
+    /// The last scan that used it.
+    used_by: AtomicU64,
 }
 
 impl Rebuilt {
-    fn new(rows: RebuiltRows<'_>, pieces: Vec<PagePiece>) -> Rebuilt {
+    fn new(rows: RebuiltRows<'_>, pieces: Vec<PagePiece>, scan: u64) -> Rebuilt {
         let (low, high) = rows.bounds;
-        Rebuilt {
-            since: rows.since,
-            low: low.into(),
-            high: high.map(Box::from),
-            pieces,
-            is_used: AtomicBool::new(true),
-        }
+        let (low, high) = (low.into(), high.map(Box::from));
+        Rebuilt { since: rows.since, low, high, pieces, used_by: AtomicU64::new(scan) }
     }
 
     fn is_of(&self, rows: RebuiltRows<'_>) -> bool {
@@ -82,11 +111,6 @@ impl Rebuilt {
     fn bytes(&self) -> u64 {
         let bounds = self.low.len() + self.high.as_ref().map_or(0, |high| high.len());
         (self.pieces.len() * PAGE_SIZE + bounds) as u64 + ENTRY_BYTES
-    }
-
-    /// The pages to read instead, in their order.
-    pub fn pieces(&self) -> &[PagePiece] {
-        &self.pieces
     }
 }
 
@@ -98,9 +122,10 @@ pub(crate) struct RebuiltMemory {
 }
 
 impl RebuiltMemory {
-    pub(crate) fn new(account: MemoryAccount) -> RebuiltMemory {
-        let bytes_max = account.budget().limit() / SHARE;
-        RebuiltMemory { account, bytes_max }
+    /// At most `bytes_max` bytes of a budget; a sixteenth of it if absent.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>, bytes_max: Option<u64>) -> RebuiltMemory {
+        let account = MemoryAccount::new(budget, "Rebuilt pages");
+        RebuiltMemory { account, bytes_max: bytes_max.unwrap_or(budget.limit() / SHARE) }
     }
 
     /// Takes memory; returns `false` if there is none for this.
@@ -111,53 +136,86 @@ impl RebuiltMemory {
     }
 }
 
+type Pages = HashMap<RebuiltName, Arc<Rebuilt>>;
+
 /// The rebuilt pages of one snapshot.
 #[derive(Debug)]
 pub(crate) struct RebuiltPages {
-    pages: RwLock<HashMap<RebuiltName, Arc<Rebuilt>>>,
-    /// How many pages were not kept since the last search for pages that are not used.
-    refused: AtomicU64,
+    pages: RwLock<Pages>,
+    /// The scans and seeks that the snapshot has begun.
+    scans: AtomicU64,
+    /// Their number when pages that are not used were last searched for.
+    searched: AtomicU64,
     memory: Arc<RebuiltMemory>,
 }
 
 impl RebuiltPages {
     pub(crate) fn new(memory: &Arc<RebuiltMemory>) -> RebuiltPages {
-        RebuiltPages { pages: RwLock::default(), refused: AtomicU64::new(0), memory: Arc::clone(memory) }
+        let (pages, scans, searched) = Default::default();
+        RebuiltPages { pages, scans, searched, memory: Arc::clone(memory) }
+    }
+
+    /// Notes that a scan or seek begins.
+    pub(crate) fn begin_scan(&self) {
+        self.scans.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The rows of a page, if they are kept.
     pub(crate) fn get(&self, name: RebuiltName, rows: RebuiltRows<'_>) -> Option<Arc<Rebuilt>> {
         let pages = self.pages.read();
         let found = pages.get(&name).filter(|found| found.is_of(rows))?;
-        if !found.is_used.load(Ordering::Relaxed) {
-            found.is_used.store(true, Ordering::Relaxed);
+        let scan = self.scans.load(Ordering::Relaxed);
+        if found.used_by.load(Ordering::Relaxed) != scan {
+            found.used_by.store(scan, Ordering::Relaxed);
         }
         Some(Arc::clone(found))
     }
 
     /// The rows of a page for this once, kept for later if there is memory.
     pub(crate) fn keep(&self, name: RebuiltName, rows: RebuiltRows<'_>, pieces: Vec<PagePiece>) -> Arc<Rebuilt> {
-        let rebuilt = Arc::new(Rebuilt::new(rows, pieces));
-        let mut pages = self.pages.write();
-        // A leaf that was split has other bounds than before.
-        if let Some(old) = pages.remove(&name) {
-            self.memory.account.shrink(old.bytes());
-        }
-        if self.memory.take(rebuilt.bytes()) {
-            pages.insert(name, Arc::clone(&rebuilt));
-        } else if self.refused.fetch_add(1, Ordering::Relaxed) >= 2 * pages.len() as u64 {
-            // Scans in turn over more than there is room for leave what is there: half of the pages found is better
-            // than all of them replaced in turn. What no scan wants any more goes.
-            self.refused.store(0, Ordering::Relaxed);
-            pages.retain(|_, page| {
-                let is_used = page.is_used.swap(false, Ordering::Relaxed);
-                if !is_used {
-                    self.memory.account.shrink(page.bytes());
-                }
-                is_used
-            });
-        }
+        let scan = self.scans.load(Ordering::Relaxed);
+        let rebuilt = Arc::new(Rebuilt::new(rows, pieces, scan));
+        let gone = {
+            let mut pages = self.pages.write();
+            // A leaf that was split has other bounds than before.
+            let mut gone: Vec<Arc<Rebuilt>> = pages.remove(&name).into_iter().collect();
+            self.give_back(&gone);
+            if self.memory.take(rebuilt.bytes()) {
+                pages.insert(name, Arc::clone(&rebuilt));
+            } else if self.searched.swap(scan, Ordering::Relaxed) < scan {
+                // Of more pages than there is room for, those stay that were there first: if the newest stayed, a scan
+                // would find none of those that the last one has left.
+                let is_unused = |page: &Arc<Rebuilt>| page.used_by.load(Ordering::Relaxed) + SCANS_UNUSED < scan;
+                gone.extend(self.take_out(&mut pages, |_, page| is_unused(page)));
+            }
+            gone
+        };
+        // Outside the lock: there may be many.
+        drop(gone);
         rebuilt
+    }
+
+    /// Drops the pages of a database: none of them is used any more.
+    pub(crate) fn forget(&self, store: u64) {
+        if !self.pages.read().is_empty() {
+            let gone = self.take_out(&mut self.pages.write(), |name, _| name.store == store);
+            drop(gone);
+        }
+    }
+
+    fn take_out(
+        &self,
+        pages: &mut Pages,
+        is_wanted: impl Fn(&RebuiltName, &Arc<Rebuilt>) -> bool,
+    ) -> Vec<Arc<Rebuilt>> {
+        let taken: Vec<Arc<Rebuilt>> =
+            pages.extract_if(|name, page| is_wanted(name, page)).map(|(_, page)| page).collect();
+        self.give_back(&taken);
+        taken
+    }
+
+    fn give_back(&self, pages: &[Arc<Rebuilt>]) {
+        self.memory.account.shrink(pages.iter().map(|page| page.bytes()).sum());
     }
 }
 
@@ -173,7 +231,6 @@ mod tests {
     use hobt_base::FileId;
 
     use super::*;
-    use crate::MemoryBudget;
 
     fn name(number: u32) -> RebuiltName {
         RebuiltName { store: 1, hobt: HobtId(7), page: PageId::new(FileId(1), number) }
@@ -185,19 +242,18 @@ mod tests {
 
     const ROWS: RebuiltRows<'_> = RebuiltRows { since: 3, bounds: (b"b", Some(b"d")) };
 
-    fn memory(bytes: u64) -> (Arc<MemoryBudget>, Arc<RebuiltMemory>) {
-        let budget = MemoryBudget::new(bytes);
-        let memory = RebuiltMemory::new(MemoryAccount::new(&budget, "Rebuilt pages"));
-        (budget, Arc::new(memory))
+    fn pages(memory_bytes: u64) -> (Arc<MemoryBudget>, RebuiltPages) {
+        let budget = MemoryBudget::new(memory_bytes);
+        let pages = RebuiltPages::new(&Arc::new(RebuiltMemory::new(&budget, None)));
+        (budget, pages)
     }
 
     #[test]
     fn a_page_is_found_by_all_that_names_its_rows() {
-        let (budget, memory) = memory(1 << 30);
-        let pages = RebuiltPages::new(&memory);
+        let (budget, pages) = pages(1 << 30);
         assert!(pages.get(name(1), ROWS).is_none());
         pages.keep(name(1), ROWS, pieces());
-        assert_eq!(pages.get(name(1), ROWS).map(|found| found.pieces().len()), Some(1));
+        assert_eq!(pages.get(name(1), ROWS).map(|found| found.pieces.len()), Some(1));
         let others = [
             RebuiltRows { since: 4, ..ROWS },
             RebuiltRows { bounds: (b"a", Some(b"d")), ..ROWS },
@@ -205,26 +261,48 @@ mod tests {
             RebuiltRows { bounds: (b"b", None), ..ROWS },
         ];
         assert!(others.iter().all(|other| pages.get(name(1), *other).is_none()), "these are other rows");
-        assert!(pages.get(RebuiltName { store: 2, ..name(1) }, ROWS).is_none(), "a page of another database");
+        let of_other = RebuiltName { store: 2, ..name(1) };
+        assert!(pages.get(of_other, ROWS).is_none(), "a page of another database");
         pages.keep(name(1), others[2], pieces());
         assert!(pages.get(name(1), others[2]).is_some() && pages.get(name(1), ROWS).is_none(), "it was replaced");
+        pages.keep(of_other, ROWS, pieces());
+        pages.forget(1);
+        assert!(pages.get(name(1), others[2]).is_none() && pages.get(of_other, ROWS).is_some());
         drop(pages);
         assert_eq!(budget.used(), 0);
     }
 
+    /// Memory of which a sixteenth has room for `count` pages.
+    fn room(count: u64) -> u64 {
+        16 * count * (PAGE_SIZE as u64 + 300)
+    }
+
     #[test]
-    fn memory_is_bounded_and_goes_to_the_pages_in_use() {
-        // A sixteenth has room for four pages.
-        let (budget, memory) = memory(16 * 4 * (PAGE_SIZE as u64 + 300));
-        let pages = RebuiltPages::new(&memory);
-        (0..6).for_each(|number| drop(pages.keep(name(number), ROWS, pieces())));
+    fn a_scan_of_more_than_there_is_room_for_finds_a_part() {
+        let (budget, pages) = pages(room(10));
+        for scan in 0..100 {
+            pages.begin_scan();
+            let mut found = 0;
+            for number in 0..200 {
+                match pages.get(name(number), ROWS) {
+                    Some(_) => found += 1,
+                    None => drop(pages.keep(name(number), ROWS, pieces())),
+                }
+            }
+            assert_eq!(found, if scan == 0 { 0 } else { 10 }, "scan {scan}");
+            assert!(budget.used() <= budget.limit() / SHARE);
+        }
+    }
+
+    #[test]
+    fn pages_that_no_scan_uses_make_room() {
+        let (budget, pages) = pages(room(4));
+        (0..4).for_each(|number| drop(pages.keep(name(number), ROWS, pieces())));
         let kept = |from: u32, to: u32| (from..to).filter(|number| pages.get(name(*number), ROWS).is_some()).count();
-        assert_eq!((kept(0, 4), kept(4, 6)), (4, 0));
-        assert!(budget.used() <= budget.limit() / SHARE);
-        // Only two of them are used any more, and there is room for others.
-        for round in 0..40 {
-            assert_eq!(kept(0, 2), 2, "what is in use stays, in round {round}");
-            drop(pages.keep(name(10 + round % 2), ROWS, pieces()));
+        for _ in 0..2 * SCANS_UNUSED {
+            pages.begin_scan();
+            assert_eq!(kept(0, 2), 2, "what is in use stays");
+            (10..12).for_each(|number| drop(pages.keep(name(number), ROWS, pieces())));
         }
         assert_eq!((kept(0, 2), kept(2, 4), kept(10, 12)), (2, 0, 2));
         let statements = MemoryAccount::new(&budget, "Statements");

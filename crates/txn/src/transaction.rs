@@ -164,11 +164,16 @@ impl Transaction {
     }
 
     /// A snapshot of what had committed when this was first called, and of the transaction's own changes. `None` if
-    /// readers need not know of the transaction.
-    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+    /// readers need not know of the transaction. The first call says whether the snapshot keeps pages, for a transaction
+    /// of several statements.
+    pub fn snapshot(&self, keeps_pages: bool) -> Option<Arc<Snapshot>> {
         let running = self.running.lock().clone()?;
         let mut snapshot = self.snapshot.lock();
-        Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot_to_keep(self.stamp))))
+        let take = || match (running.transactions(), keeps_pages) {
+            (all, true) => all.snapshot_to_keep(self.stamp),
+            (all, false) => all.snapshot(self.stamp, self.stamp),
+        };
+        Some(Arc::clone(snapshot.get_or_insert_with(take)))
     }
 
     /// The snapshot that [`Transaction::snapshot`] has returned, if it was ever called.

@@ -20,7 +20,7 @@ use hobt_instruments::schedule::{self, Mutex, Place};
 use smallvec::SmallVec;
 
 use crate::memory::{MemoryAccount, MemoryBudget};
-use crate::rebuilt::{PagePiece, Rebuilt, RebuiltMemory, RebuiltName, RebuiltPages, RebuiltRows};
+use crate::rebuilt::{PagePiece, Pieces, RebuiltMemory, RebuiltName, RebuiltPages, RebuiltRows};
 use crate::versions::{Generation, VersionMemory, VersionSpace};
 use crate::view::{Readers, View};
 use crate::{VersionError, VersionStore, VersionsFull};
@@ -42,13 +42,13 @@ pub struct Transactions {
     /// What the versions of all databases take.
     versions: OnceLock<Arc<VersionMemory>>,
     /// What the pages take that snapshots keep.
-    rebuilt: OnceLock<Arc<RebuiltMemory>>,
+    rebuilt_memory: OnceLock<Arc<RebuiltMemory>>,
 }
 
 impl Default for Transactions {
     fn default() -> Transactions {
         let state = Ranked::new(Rank::Transactions, Mutex::default());
-        Transactions { latest: AtomicU64::new(0), state, versions: OnceLock::new(), rebuilt: OnceLock::new() }
+        Transactions { latest: AtomicU64::new(0), state, versions: OnceLock::new(), rebuilt_memory: OnceLock::new() }
     }
 }
 
@@ -110,8 +110,8 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Sets the budget for versions and for the pages that snapshots keep, and the bytes of memory from which on versions
-    /// go to disk: an eighth of the budget if absent. Does nothing if one is set.
+    /// Sets the budget for versions, and the bytes of memory from which on they go to disk: an eighth of the budget if
+    /// absent. Does nothing if one is set.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>, bytes_max: Option<u64>) {
         let bytes_max = bytes_max.unwrap_or(budget.limit() / VERSIONS_SHARE);
         let generation_bytes = (bytes_max / GENERATIONS).min(GENERATION_BYTES_MAX);
@@ -119,7 +119,12 @@ impl Transactions {
             let account = MemoryAccount::new(budget, "Row versions");
             Arc::new(VersionMemory::new(account, bytes_max, generation_bytes))
         });
-        self.rebuilt.get_or_init(|| Arc::new(RebuiltMemory::new(MemoryAccount::new(budget, "Rebuilt pages"))));
+    }
+
+    /// Sets the budget for the pages that snapshots keep, and how many bytes of it they may take: a sixteenth of the
+    /// budget if absent. Until then they keep none. Does nothing if one is set.
+    pub fn keep_rebuilt_pages_in(&self, budget: &Arc<MemoryBudget>, bytes_max: Option<u64>) {
+        self.rebuilt_memory.get_or_init(|| Arc::new(RebuiltMemory::new(budget, bytes_max)));
     }
 
     /// Sets where versions go for which there is no memory, and whether a thread merges them there. The budget must be
@@ -218,9 +223,9 @@ impl Transactions {
         Arc::new(self.take_snapshot(own, also, None))
     }
 
-    /// The snapshot of a transaction, for all of its statements. It keeps pages that they read more than once.
+    /// The snapshot of a transaction of several statements. It keeps the pages that they rebuild.
     pub(crate) fn snapshot_to_keep(self: &Arc<Transactions>, own: Stamp) -> Arc<Snapshot> {
-        Arc::new(self.take_snapshot(own, own, self.rebuilt.get().map(RebuiltPages::new)))
+        Arc::new(self.take_snapshot(own, own, self.rebuilt_memory.get().map(RebuiltPages::new)))
     }
 
     fn take_snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp, rebuilt: Option<RebuiltPages>) -> Snapshot {
@@ -495,7 +500,7 @@ pub struct Snapshot {
     view: Arc<View>,
     /// The generations of its own transactions.
     own_noted: SmallVec<[Arc<Noted>; 1]>,
-    /// See [`Snapshot::rebuilt`].
+    /// What it keeps, unless it is of one statement.
     rebuilt: Option<RebuiltPages>,
 }
 
@@ -524,35 +529,37 @@ impl Snapshot {
         self.own_noted.iter().any(is_one_own)
     }
 
-    /// The pages that it keeps of a database; `None` if it is of one statement, or its transaction has changed a row
-    /// there.
-    fn rebuilt(&self, store: u64) -> Option<&RebuiltPages> {
-        let is_there = |generation: &Arc<Generation>| generation.store().is_some_and(|known| known.number() == store);
-        let is_changed = |noted: &Arc<Noted>| noted.lock().all.iter().any(is_there);
+    /// Notes that a scan or seek begins.
+    pub fn begin_scan(&self) {
+        if let Some(rebuilt) = &self.rebuilt {
+            rebuilt.begin_scan();
+        }
+    }
+
+    /// The kept pages of a database; `None` if it keeps none, or its transaction has changed a row there, or it was
+    /// given up: then all look-ups are to fail.
+    fn usable_pages(&self, store: u64) -> Option<&RebuiltPages> {
         let rebuilt = self.rebuilt.as_ref()?;
-        let is_stale = self.own_noted.iter().any(is_changed) && !planted::has(Bug::OwnChangesNotRebuilt);
-        (!is_stale).then_some(rebuilt)
+        let is_changed = |noted: &Arc<Noted>| noted.lock().all.iter().any(|generation| generation.is_of_store(store));
+        if self.own_noted.iter().any(is_changed) && !planted::has(Bug::OwnChangesNotRebuilt) {
+            rebuilt.forget(store);
+            return None;
+        }
+        (!self.view.is_given_up.load(Ordering::Acquire)).then_some(rebuilt)
     }
 
     /// What it sees of a page, if it has kept that.
-    pub fn rebuilt_page(&self, name: RebuiltName, rows: RebuiltRows<'_>) -> Option<Arc<Rebuilt>> {
-        self.rebuilt(name.store)?.get(name, rows)
+    pub fn rebuilt_page(&self, name: RebuiltName, rows: RebuiltRows<'_>) -> Option<Pieces> {
+        self.usable_pages(name.store)?.get(name, rows).map(Pieces::Kept)
     }
 
     /// Keeps what it sees of a page, if it keeps pages and there is memory.
-    ///
-    /// # Errors
-    /// The page, if it keeps none.
-    pub fn keep_rebuilt(
-        &self,
-        name: RebuiltName,
-        rows: RebuiltRows<'_>,
-        pieces: Vec<PagePiece>,
-    ) -> Result<Arc<Rebuilt>, Vec<PagePiece>> {
-        // Asked when the page is made. A change by its transaction that is in the page was noted before it was made.
-        match self.rebuilt(name.store) {
-            Some(rebuilt) => Ok(rebuilt.keep(name, rows, pieces)),
-            None => Err(pieces),
+    pub fn keep_rebuilt(&self, name: RebuiltName, rows: RebuiltRows<'_>, pieces: Vec<PagePiece>) -> Pieces {
+        // Asked after the page was rebuilt: a change of its own that may be in it was noted before the latch on the page
+        // was released.
+        match self.usable_pages(name.store) {
+            Some(rebuilt) => Pieces::Kept(rebuilt.keep(name, rows, pieces)),
+            None => Pieces::Own(pieces),
         }
     }
 

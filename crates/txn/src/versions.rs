@@ -86,6 +86,7 @@ pub struct VersionExtent {
 /// The versions of one database's rows.
 #[derive(Debug)]
 pub struct VersionStore {
+    /// Tells the stores of the process apart.
     number: u64,
     generations: Ranked<RwLock<Generations>>,
     /// The transactions of its instance, from the first version on.
@@ -178,20 +179,16 @@ impl VersionStore {
     /// A store without versions.
     pub fn new() -> Arc<VersionStore> {
         static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         Arc::new_cyclic(|store| VersionStore {
-            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
-            generations: Ranked::new(Rank::VersionGenerations, RwLock::new(Generations::new(store.clone()))),
+            number,
+            generations: Ranked::new(Rank::VersionGenerations, RwLock::new(Generations::new(store.clone(), number))),
             transactions: OnceLock::new(),
             truncations: Truncations::default(),
             undoing: Undoing::default(),
             noted_later: Mutex::default(),
             is_merging: AtomicBool::new(false),
         })
-    }
-
-    /// Tells the stores of the process apart.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// Names a page of its database among the pages that snapshots keep.

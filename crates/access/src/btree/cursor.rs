@@ -103,6 +103,8 @@ pub(super) struct StepLeaf<'a> {
     pub(super) positions: Range<usize>,
     /// The bounds of the keys at these positions.
     pub(super) bounds: (&'a [u8], Option<&'a [u8]>),
+    /// These are the bounds of the leaf's own keys.
+    pub(super) is_whole: bool,
 }
 
 /// A scan of a range in order.
@@ -176,7 +178,9 @@ impl Cursor {
         let has_rows = from < to;
         if has_rows {
             let low = self.rest.low.as_slice().max(&fences.low);
-            show(StepLeaf { id, page: view, positions: from..to, bounds: (low, high.or(fences.high.as_deref())) })?;
+            let is_whole = self.rest.low <= fences.low && high.is_none();
+            let bounds = (low, high.or(fences.high.as_deref()));
+            show(StepLeaf { id, page: view, positions: from..to, bounds, is_whole })?;
         }
         drop(page);
         match self.direction {

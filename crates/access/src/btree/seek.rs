@@ -135,6 +135,9 @@ impl TreeSeek {
         counts: Arc<IoCounts>,
     ) -> TreeSeek {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
+        if let Some(view) = &view {
+            view.begin_scan();
+        }
         let since = tree.hobt.retired();
         tree.hobt.charge_reads(&counts);
         TreeSeek {
@@ -262,8 +265,8 @@ impl TreeSeek {
 }
 
 impl BTree {
-    /// Takes copies of the visible rows of a leaf, in the order of keys. A view comes with what the HOBT's number of
-    /// [`retired`](crate::Hobt::retired) pages was when the seek began.
+    /// Takes copies of the visible rows of a leaf, in the order of keys. A view comes with
+    /// [`Hobt::retired`](crate::Hobt::retired) of when the seek began.
     fn take_parts(
         &self,
         leaf: &StepLeaf<'_>,
@@ -272,8 +275,7 @@ impl BTree {
         take: &mut dyn FnMut(Part),
     ) -> Result<(), AccessError> {
         let id = leaf.id;
-        let is_whole = leaf.positions == (0..leaf.page.row_count());
-        let since = view.filter(|_| is_whole).map(|(_, since)| since);
+        let since = view.filter(|_| leaf.is_whole).map(|(_, since)| since);
         match self.visible_leaf(id, &leaf.page, leaf.bounds, since, view.map(|(view, _)| view))? {
             VisiblePage::AsItStands => {
                 let page = match spare.take() {
@@ -292,7 +294,7 @@ impl BTree {
                     let count = count.map_err(|damage| self.hobt.damaged(id, damage))?.row_count();
                     let clip = |position: usize| position.saturating_sub(piece.first).min(count);
                     let in_range = clip(leaf.positions.start)..clip(leaf.positions.end);
-                    let positions = if is_whole { 0..count } else { in_range };
+                    let positions = if leaf.is_whole { 0..count } else { in_range };
                     if !positions.is_empty() {
                         take(Part { id, page: piece.page, positions });
                     }

@@ -13,7 +13,7 @@ use super::descent::{Fences, Target};
 use super::{BTree, KeyRange};
 use crate::AccessError;
 use crate::read_ahead::add_reads;
-use crate::visible::{VisiblePage, rebuilt};
+use crate::visible::{VisiblePage, find_or_rebuild};
 
 impl BTree {
     /// The differences between a leaf and what a snapshot sees, for keys from `low` on and below `high`: the slots in
@@ -97,7 +97,7 @@ impl BTree {
         }
         let name = self.hobt.storage().versions().name_of_page(self.hobt.id(), id);
         let rows = since.map(|since| RebuiltRows { since, bounds });
-        rebuilt(view, name, rows, || {
+        find_or_rebuild(view, name, rows, || {
             let changes = self.changes_of(id, page, bounds, view)?;
             let mut pieces = Vec::new();
             if !changes.is_empty() {

@@ -7,11 +7,11 @@ use hobt_txn::{Before, HeapPage, IoCounts, PagePiece, RebuiltRows, Snapshot, Sta
 
 use super::Hobt;
 use crate::AccessError;
-use crate::visible::{VisiblePage, rebuilt};
+use crate::visible::{VisiblePage, find_or_rebuild};
 
 impl Hobt {
-    /// What a reader sees of a page that was read when [`Hobt::retired`] was `since`, or later. Without a `view` it
-    /// sees all current rows.
+    /// What a reader sees of a page that was in use while [`Hobt::retired`] was `since`. Without a `view` it sees all
+    /// current rows.
     pub(crate) fn visible_page(
         &self,
         id: PageId,
@@ -29,7 +29,7 @@ impl Hobt {
         }
         let versions = self.storage.versions();
         let rows = RebuiltRows { since, bounds: (&[], None) };
-        rebuilt(view, versions.name_of_page(self.owner_of_versions(), id), Some(rows), || {
+        find_or_rebuild(view, versions.name_of_page(self.owner_of_versions(), id), Some(rows), || {
             let changes = versions.changes(self.at(id), view)?;
             let is_changed = !changes.is_empty();
             is_changed.then(|| self.take_back(id, page, changes)).into_iter().collect()

@@ -266,6 +266,9 @@ impl Scan {
         let first = stores[0].hobt();
         // Before the runs are read: they then contain all that the view sees.
         let view = context.view().filter(|_| !settings.reads_uncommitted);
+        if let Some(view) = &view {
+            view.begin_scan();
+        }
         let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts, settings.read_ahead));
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
         for store in stores {

@@ -370,3 +370,49 @@ fn a_session_that_waits_for_a_row_can_be_cancelled_and_killed_and_waits_no_longe
     other.run("UPDATE k SET n = 3").expect("nobody is in the way");
     assert_eq!(number(&mut other, "SELECT COUNT(*) FROM k WHERE n = 3"), 2);
 }
+
+#[test]
+fn a_transaction_under_snapshot_keeps_the_pages_that_it_has_rebuilt() {
+    let (_folder, instance) = instance_with(
+        "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;
+         CREATE TABLE k (id int NOT NULL PRIMARY KEY, v int NOT NULL, text varchar(max) NOT NULL);
+         INSERT k SELECT value, 1, REPLICATE(CAST('a' AS varchar(max)), 20000 * (value % 100 / 99)) \
+         FROM GENERATE_SERIES(1, 3000)",
+    );
+    let (mut reader, mut writer) = (session(&instance), session(&instance));
+    let mut viewer = session(&instance);
+    let mut kept = || number(&mut viewer, "SELECT pages_kb FROM sys.dm_os_memory_clerks WHERE name = 'Rebuilt pages'");
+    let change = "UPDATE k SET v += 1, text = REPLACE(text, 'a', 'bb')";
+    reader.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT COUNT(*) FROM k").expect("a snapshot");
+    writer.run(change).expect("changed");
+    let seen = "SELECT SUM(v) + SUM(LEN(text)) + SUM(CASE WHEN text LIKE '%b%' THEN 1 ELSE 0 END) FROM k";
+    let all = 3000 + 30 * 20_000;
+    assert_eq!(kept(), 0);
+    assert_eq!(number(&mut reader, "SELECT SUM(v) FROM k WHERE id BETWEEN 2 AND 5"), 4);
+    assert_eq!(number(&mut reader, seen), all);
+    let taken = kept();
+    assert!(taken > 0);
+    writer.run(change).expect("changed again");
+    writer
+        .run("DELETE k WHERE id % 3 = 0; INSERT k SELECT value, 7, 'c' FROM GENERATE_SERIES(3001, 4000)")
+        .expect("both");
+    assert_eq!(number(&mut reader, seen), all);
+    let first = "SELECT TOP (1) id FROM (SELECT TOP (3000) id FROM k ORDER BY id DESC) AS every ORDER BY id";
+    assert_eq!(number(&mut reader, first), 1);
+    assert_eq!(number(&mut reader, "SELECT COUNT(*) FROM k WHERE id BETWEEN 2 AND 2999"), 2998);
+    reader.run("SELECT id INTO #found FROM k").expect("a table of its own");
+    assert!(kept() >= taken, "a change in tempdb is none here");
+    // From here on it sees changes of its own, too.
+    reader.run("SAVE TRAN s; INSERT k VALUES (5000, 10, 'aa')").expect("a row");
+    assert_eq!(number(&mut reader, seen), all + 12);
+    assert_eq!(kept(), 0);
+    reader.run("ROLLBACK TRAN s").expect("undone");
+    assert_eq!(number(&mut reader, seen), all);
+    reader.run("COMMIT").expect("the end");
+    reader.run("BEGIN TRAN; SELECT COUNT(*) FROM k").expect("another snapshot");
+    writer.run("UPDATE k SET v = 0").expect("changed");
+    reader.run(seen).expect("what was there");
+    assert!(kept() > 0);
+    reader.run("COMMIT").expect("the end");
+    assert_eq!(kept(), 0);
+}

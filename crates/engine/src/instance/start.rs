@@ -78,6 +78,7 @@ impl Instance {
             missing_indexes: Arc::default(),
         };
         shared.clock.keep_versions_in(&memory, settings.version_bytes);
+        shared.clock.keep_rebuilt_pages_in(&memory, settings.rebuilt_bytes);
         let locks = Arc::clone(&shared.locks);
         let parts = StorageParts {
             disk: Arc::clone(&disk),

@@ -98,6 +98,7 @@ pub(super) struct Bytes {
 pub(crate) struct Generation {
     number: u64,
     store: Weak<VersionStore>,
+    store_number: u64,
     /// Transactions that have put versions and have not ended. Changed under the lock of the running transactions.
     pub(crate) writers: AtomicUsize,
     /// The moment at which the last of them ended. Changed under that lock, too.
@@ -119,10 +120,11 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    fn new(store: Weak<VersionStore>) -> Arc<Generation> {
+    fn new(store: Weak<VersionStore>, store_number: u64) -> Arc<Generation> {
         Arc::new(Generation {
             number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             store,
+            store_number,
             writers: AtomicUsize::new(0),
             last_end: AtomicU64::new(0),
             is_fixed: AtomicBool::new(false),
@@ -148,6 +150,11 @@ impl Generation {
     /// Whether it is one of a store's.
     pub(crate) fn is_in(&self, store: &Arc<VersionStore>) -> bool {
         std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store))
+    }
+
+    /// Whether it is one of those of the store with this number.
+    pub(crate) fn is_of_store(&self, number: u64) -> bool {
+        self.store_number == number
     }
 
     /// Whether no version is changed any more.
@@ -274,8 +281,8 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    fn new(store: Weak<VersionStore>) -> Recent {
-        Recent { generation: Generation::new(store), tables: Arc::new(Tables::new()) }
+    fn new(store: Weak<VersionStore>, store_number: u64) -> Recent {
+        Recent { generation: Generation::new(store, store_number), tables: Arc::new(Tables::new()) }
     }
 
     /// What its versions are needed for.
@@ -290,6 +297,7 @@ impl Recent {
 #[derive(Debug)]
 pub(super) struct Generations {
     store: Weak<VersionStore>,
+    store_number: u64,
     /// Those on disk, older than all others; the oldest first.
     pub(super) runs: Arc<Vec<Arc<Spilled>>>,
     /// Those in memory, the oldest first, the active one last.
@@ -297,8 +305,9 @@ pub(super) struct Generations {
 }
 
 impl Generations {
-    pub(super) fn new(store: Weak<VersionStore>) -> Generations {
-        Generations { store: store.clone(), runs: Arc::default(), recent: vec![Recent::new(store)] }
+    pub(super) fn new(store: Weak<VersionStore>, store_number: u64) -> Generations {
+        let recent = vec![Recent::new(store.clone(), store_number)];
+        Generations { store, store_number, runs: Arc::default(), recent }
     }
 
     /// What versions of the active generation are needed for.
@@ -356,7 +365,7 @@ impl Generations {
 
     fn seal(&mut self) {
         self.active().generation.is_sealed.store(true, Ordering::Release);
-        self.recent.push(Recent::new(self.store.clone()));
+        self.recent.push(Recent::new(self.store.clone(), self.store_number));
     }
 
     /// Makes the oldest generation in memory one that is not changed any more, and returns it; `None` if there is
@@ -401,7 +410,7 @@ impl Generations {
                 active.generation.free_bytes();
                 return (None, None);
             }
-            return (Some(std::mem::replace(active, Recent::new(self.store.clone()))), None);
+            return (Some(std::mem::replace(active, Recent::new(self.store.clone(), self.store_number))), None);
         }
         let found = self.runs.iter().enumerate().find_map(|(at, run)| Some((at, run.remove(generation)?)));
         let at = found.and_then(|(at, is_last)| is_last.then_some(at));
