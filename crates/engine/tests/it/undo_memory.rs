@@ -231,7 +231,7 @@ fn a_reader_that_is_open_for_long_keeps_versions_on_disk() {
     let writer = writer(&database, "tree");
     let before = instance.memory().used();
     let reader = instance.begin_transaction(SessionId(52)).expect("begun");
-    let snapshot = reader.snapshot().expect("it runs");
+    let snapshot = reader.snapshot(false).expect("it runs");
     for first in (0..ROWS).step_by(100) {
         let ctx = instance.statement_context(SessionId(51), 1, Arc::default()).expect("open");
         (first..first + 100).for_each(|id| insert(&writer, &ctx, id).expect("inserted"));
@@ -243,7 +243,7 @@ fn a_reader_that_is_open_for_long_keeps_versions_on_disk() {
     let unseen = tree.unseen_keys(&KeyRange::all(), &snapshot).expect("readable");
     assert!(unseen.len() == ROWS as usize && unseen.iter().all(|(_, before)| *before == Before::Absent));
     let later = instance.begin_transaction(SessionId(53)).expect("begun");
-    assert!(!tree.has_unseen_keys(&KeyRange::all(), &later.snapshot().expect("it runs")).expect("readable"));
+    assert!(!tree.has_unseen_keys(&KeyRange::all(), &later.snapshot(false).expect("it runs")).expect("readable"));
     instance.end_transaction(&later, true, &[&database]).expect("ended");
     drop(snapshot);
     instance.end_transaction(&reader, true, &[&database]).expect("ended");
@@ -267,7 +267,7 @@ fn a_full_disk_ends_the_oldest_reader() {
     // The files grow before the disk is full.
     (0..20_000).for_each(change);
     let reader = instance.begin_transaction(SessionId(52)).expect("begun");
-    let snapshot = reader.snapshot().expect("it runs");
+    let snapshot = reader.snapshot(false).expect("it runs");
     disk.leave_free(Some(0));
     let RowStore::Tree(tree) = &writer.base()[0] else { unreachable!("it is one") };
     let error = (20_000..100_000).find_map(|id| {
