@@ -12,8 +12,8 @@ pub(crate) enum VisiblePage {
     Otherwise(Pieces),
 }
 
-/// What a snapshot has kept of a page, or else the page rebuilt for it. Without `rows` it is for one use only. `rebuild`
-/// returns no page if the current one is as the snapshot sees it.
+/// What a snapshot has kept of a page, or else the page rebuilt for it. Without `rows` it is for one use only.
+/// `rebuild` returns no page if the current one is as the snapshot sees it.
 pub(crate) fn find_or_rebuild<E>(
     snapshot: &Snapshot,
     name: RebuiltName,

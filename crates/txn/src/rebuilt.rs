@@ -1,11 +1,11 @@
 //! Pages as a transaction's snapshot sees them, with changes undone, kept for the next scans of the transaction.
 //!
 //! To undo the changes of a page takes far longer than to read it. What a snapshot sees of some rows never changes,
-//! whatever others do to them, so a reader that stays open undoes the changes of a page once, as far as there is memory.
-//! That holds until its own transaction changes a row of the database: then it uses none of the pages any more.
+//! whatever others do to them, so a reader that stays open undoes the changes of a page once, as far as there is
+//! memory. That holds until its own transaction changes a row of the database: then it uses none of the pages any more.
 //!
-//! A page is named by its database, its heap or tree, and its address. [`RebuiltRows`] says which rows it has. Which page
-//! has which rows at a moment is left to crate `hobt_access`.
+//! A page is named by its database, its heap or tree, and its address. [`RebuiltRows`] says which rows it has. Which
+//! page has which rows at a moment is left to crate `hobt_access`.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -164,8 +164,8 @@ impl Transaction {
     }
 
     /// A snapshot of what had committed when this was first called, and of the transaction's own changes. `None` if
-    /// readers need not know of the transaction. The first call says whether the snapshot keeps pages, for a transaction
-    /// of several statements.
+    /// readers need not know of the transaction. The first call says whether the snapshot keeps pages, for a
+    /// transaction of several statements.
     pub fn snapshot(&self, keeps_pages: bool) -> Option<Arc<Snapshot>> {
         let running = self.running.lock().clone()?;
         let mut snapshot = self.snapshot.lock();

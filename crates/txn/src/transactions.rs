@@ -555,8 +555,8 @@ impl Snapshot {
 
     /// Keeps what it sees of a page, if it keeps pages and there is memory.
     pub fn keep_rebuilt(&self, name: RebuiltName, rows: RebuiltRows<'_>, pieces: Vec<PagePiece>) -> Pieces {
-        // Asked after the page was rebuilt: a change of its own that may be in it was noted before the latch on the page
-        // was released.
+        // Asked after the page was rebuilt: a change of its own that may be in it was noted before the latch on the
+        // page was released.
         match self.usable_pages(name.store) {
             Some(rebuilt) => Pieces::Kept(rebuilt.keep(name, rows, pieces)),
             None => Pieces::Own(pieces),
