@@ -142,7 +142,7 @@ type Pages = HashMap<RebuiltName, Arc<Rebuilt>>;
 #[derive(Debug)]
 pub(crate) struct RebuiltPages {
     pages: RwLock<Pages>,
-    /// The scans and seeks that the snapshot has begun.
+    /// The scans that the snapshot has begun. Seeks do not count: thousands of look-ups may come between two scans.
     scans: AtomicU64,
     /// Their number when pages that are not used were last searched for.
     searched: AtomicU64,
@@ -155,7 +155,7 @@ impl RebuiltPages {
         RebuiltPages { pages, scans, searched, memory: Arc::clone(memory) }
     }
 
-    /// Notes that a scan or seek begins.
+    /// Notes that a scan begins.
     pub(crate) fn begin_scan(&self) {
         self.scans.fetch_add(1, Ordering::Relaxed);
     }

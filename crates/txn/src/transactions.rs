@@ -529,7 +529,7 @@ impl Snapshot {
         self.own_noted.iter().any(is_one_own)
     }
 
-    /// Notes that a scan or seek begins.
+    /// Notes that a scan begins.
     pub fn begin_scan(&self) {
         if let Some(rebuilt) = &self.rebuilt {
             rebuilt.begin_scan();

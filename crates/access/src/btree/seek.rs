@@ -135,9 +135,6 @@ impl TreeSeek {
         counts: Arc<IoCounts>,
     ) -> TreeSeek {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
-        if let Some(view) = &view {
-            view.begin_scan();
-        }
         let since = tree.hobt.retired();
         tree.hobt.charge_reads(&counts);
         TreeSeek {
