@@ -1,0 +1,4 @@
+//! Rows in files: text, JSON lines, Parquet and bcp's native format, in and out.
+//!
+//! Not here: where files may lie (crate `engine`), statements (crate `interpreter`), and scans of files in plans (crate
+//! `operators`).
