@@ -574,6 +574,42 @@ errors! {
     CANNOT_TRUNCATE(4701, 16) "Cannot find the object \"{}\" because it does not exist or you do not have permissions.";
     TRUNCATE_REFERENCED(4712, 16) "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY \
         constraint.";
+    BULK_ROWS_LEFT_OUT(4865, 10) "{} rows could not be read and were left out ({} of them without a message). MAXERRORS sets how \
+        many may be, and ERRORFILE keeps them.";
+    BULK_FILE_MISSING(4860, 16) "Cannot bulk load. The file \"{}\" does not exist or you don't have file access rights.";
+    BULK_FILE_NOT_OPENED(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: {}.";
+    BULK_FILE_CHANGED(4862, 16) "Cannot bulk load because the file \"{}\" has changed while it was read. Load it again \
+        when it is complete.";
+    BULK_FILE_NOT_READ(4862, 16) "Cannot bulk load because the file \"{}\" could not be read: {}.";
+    BULK_TRUNCATION(4863, 16) "Bulk load data conversion error (truncation) for row {}, column {} ({}): '{}' is longer \
+        than {} allows. Line {} of {}.";
+    BULK_OUTSIDE(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: it lies outside the allowed \
+        folders. Add its folder to them when the instance starts (hobt sql --allow FOLDER).";
+    BULK_CONVERSION(4864, 16) "Bulk load data conversion error (type mismatch or invalid character for the specified \
+        codepage) for row {}, column {} ({}): '{}' is no {}. Line {} of {}.";
+    BULK_TEXT_ENCODING(4864, 16) "Bulk load data conversion error (invalid character for the specified codepage) for row \
+        {}, in line {} of {}: its bytes are no text of this encoding. Name the file's encoding by CODEPAGE, such as '1252' or \
+        'ACP', or by DATAFILETYPE = 'widechar' for UTF-16.";
+    BULK_TOO_MANY_ERRORS(4865, 16) "Cannot bulk load because the maximum number of errors ({}) was exceeded. The last: {}";
+    BULK_ROW_TOO_LONG(4866, 16) "The bulk load failed. The row {}, which begins in line {} of {}, has no end within {} \
+        bytes. Verify that a quote is not left open there, and that the field terminator and row terminator are specified \
+        correctly.";
+    BULK_QUOTE_NOT_CLOSED(4866, 16) "The bulk load failed. The quote of column {} in row {}, which begins in line {} of {}, \
+        is not closed until the end of the file.";
+    BULK_OVERFLOW(4867, 16) "Bulk load data conversion error (overflow) for row {}, column {} ({}): '{}' is beyond the \
+        range of {}. Line {} of {}.";
+    BULK_NULL(4869, 16) "The bulk load failed. Unexpected NULL value in data file row {}, column {}. The destination column \
+        ({}) is defined as NOT NULL. Line {} of {}.";
+    BULK_FEW_FIELDS(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line {}: the \
+        row ends before column {}.";
+    BULK_MANY_FIELDS(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line {}: the \
+        row has more fields than there are columns.";
+    BULK_ORDINAL(4879, 16) "The column {} has a number that is no number of a field: fields are numbered from 1 to 32767.";
+    BULK_WITHOUT_COLUMNS(4879, 16) "Cannot bulk load: {} has no columns.";
+    BULK_NO_OBJECT(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, line {}: the line is no \
+        JSON object: {}";
+    BULK_TEXT_AFTER_QUOTE(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line \
+        {}: text stands behind the closing quote of {}.";
     ADD_NOT_NULL_COLUMN(4901, 16) "ALTER TABLE only allows columns to be added that can contain nulls, or have a \
         DEFAULT definition specified, or the column being added is an identity or timestamp column, or alternatively \
         if none of the previous conditions are satisfied the table must be empty to allow addition of this column. \

@@ -388,6 +388,7 @@ fn is_called(source: &TableSource, target: &TargetName) -> bool {
         (TableSource::Function { alias, .. } | TableSource::Variable { alias, .. }, _) => {
             alias.as_ref().map(|alias| &alias.name)
         }
+        (TableSource::Files(files), _) => files.alias.as_ref().map(|alias| &alias.name),
         (TableSource::Joined { .. }, _) => None,
     };
     let TargetName::Object(name) = target else { return false };

@@ -8,11 +8,13 @@ use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalP
 use hobt_base::{Position, SqlError, errors};
 use hobt_functions::convert_value;
 use hobt_tsql::ast::{
-    Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSample, TableSource,
+    Expression, FileSource, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSample,
+    TableSource,
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::bound::ExprCollation;
+use super::data_type::{TypePlace, sql_type};
 use super::extent::{check_list, check_plan};
 use super::hash_join::joins_by_hash;
 use super::hints::join_way;
@@ -66,6 +68,7 @@ impl Binder<'_> {
             TableSource::Function { name, arguments, alias, span } => {
                 self.function_source(name, arguments, alias.as_ref(), span.position, names)
             }
+            TableSource::Files(files) => self.files(files),
             TableSource::Variable { name, alias } => {
                 let hints = ScanHints { places: names.places, ..ScanHints::default() };
                 let resolved = self.resolver.resolve_variable_table(name, &hints);
@@ -86,6 +89,34 @@ impl Binder<'_> {
                 Ok((plan, scope))
             }
         }
+    }
+
+    fn files(&self, files: &FileSource) -> Result<(LogicalPlan, Scope), SqlError> {
+        let position = files.span.position;
+        let mut columns = Vec::with_capacity(files.columns.len());
+        for column in &files.columns {
+            let sql_type =
+                sql_type(&column.data_type, TypePlace::Declaration).map_err(|error| error.at(column.name.position))?;
+            columns.push(sql_type);
+        }
+        let resolved = self.resolver.resolve_files(files, &columns).map_err(|error| error.at(position))?;
+        let Resolved::Table { source, columns } = resolved else {
+            return Err(SqlError::internal("files that are no rows"));
+        };
+        let shown = files.alias.as_ref().map_or("OPENROWSET", |alias| alias.name.value.as_str());
+        let list = files.alias.as_ref().map_or(&[][..], |alias| alias.columns.as_slice());
+        if !list.is_empty() && list.len() != columns.len() {
+            let entry = match columns.len() > list.len() {
+                true => errors::TOO_MANY_COLUMNS_FOR_LIST,
+                false => errors::TOO_FEW_COLUMNS_FOR_LIST,
+            };
+            return Err(entry.with([&shown]).at(position));
+        }
+        let (plan, mut scope) = self.scan(source, &columns, shown, None)?;
+        for (column, name) in scope.tables[0].columns.iter_mut().zip(list) {
+            column.name = Some(name.value.clone());
+        }
+        Ok((plan, scope))
     }
 
     fn named_table(&self, table: &NamedTable, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {

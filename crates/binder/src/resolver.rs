@@ -8,7 +8,7 @@ use hobt_base::SqlError;
 use hobt_catalog::PartitionFunction;
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{FileSource, Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
 
 use hobt_table::{Assumed, ScanSample};
@@ -96,6 +96,12 @@ pub trait NameResolver {
     /// # Errors
     /// 1087 for a variable that is not declared.
     fn resolve_variable_table(&self, name: &VariableName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError>;
+
+    /// Finds files as a source of rows. `types` are those of the columns that the source lists.
+    ///
+    /// # Errors
+    /// A file does not exist or may not be read, or an option has no meaning.
+    fn resolve_files(&self, files: &FileSource, types: &[SqlType]) -> Result<Resolved, SqlError>;
 
     /// Finds a partition function, for `$PARTITION`.
     ///

@@ -106,6 +106,8 @@ impl InstanceArguments {
             pool_bytes: self.pool.map(bytes),
             disk,
             allowed_folders: self.allowed_folders.iter().map(absolute).collect::<Result<_, _>>()?,
+            // Files of rows are named from where the user is.
+            rows_folder: std::env::current_dir().ok(),
             long_runs: self.long_runs,
             trace_flags: self.trace_flags.clone(),
             on_recovery: Some(RecoveryObserver::new(|progress| eprintln!("{progress}"))),

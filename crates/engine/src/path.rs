@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use hobt_base::errors;
+use hobt_base::{SqlError, errors};
 use hobt_disk::Disk;
 
 use crate::error::{EngineError, Result, cannot_create};
@@ -29,6 +29,8 @@ pub(crate) struct AllowedFolders {
     /// The instance's own folder, resolved; the first.
     own: PathBuf,
     others: Vec<PathBuf>,
+    /// Where relative names of files of rows begin.
+    rows: PathBuf,
 }
 
 fn refuse(path: &Path, why: &str) -> EngineError {
@@ -77,9 +79,52 @@ fn lower(path: &Path) -> PathBuf {
 
 impl AllowedFolders {
     /// `own` is already resolved. Folders of `others` that cannot be resolved allow nothing.
-    pub(crate) fn new(own: PathBuf, others: &[PathBuf]) -> AllowedFolders {
+    pub(crate) fn new(own: PathBuf, others: &[PathBuf], rows: Option<&Path>) -> AllowedFolders {
         let others = others.iter().filter_map(|folder| resolve(&own.join(folder))).collect();
-        AllowedFolders { own, others }
+        let rows = rows.and_then(|folder| resolve(&own.join(folder))).unwrap_or_else(|| own.clone());
+        AllowedFolders { own, others, rows }
+    }
+
+    /// The files of rows that a user names, by a path or a pattern that `found` resolves.
+    ///
+    /// # Errors
+    /// 4861: the path, or one of the files, lies outside the allowed folders; those of `found`.
+    pub(crate) fn files_of_rows(
+        &self,
+        path: &Path,
+        found: &dyn Fn(&Path) -> std::result::Result<Vec<PathBuf>, SqlError>,
+    ) -> std::result::Result<Vec<PathBuf>, SqlError> {
+        let outside = || errors::BULK_OUTSIDE.with([&path.display()]);
+        let absolute = self.rows.join(path);
+        let is_pattern = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+        let fixed: PathBuf = absolute.components().take_while(|part| !is_pattern(part)).collect();
+        let rest: PathBuf = absolute.components().skip_while(|part| !is_pattern(part)).collect();
+        if rest.components().any(|part| part == Component::ParentDir) {
+            return Err(outside());
+        }
+        let resolved = resolve(&fixed).filter(|path| self.has_rows(path)).ok_or_else(outside)?;
+        // Joining nothing would add a slash.
+        let whole = if rest.as_os_str().is_empty() { resolved } else { resolved.join(rest) };
+        let files = found(&whole)?.into_iter().map(|file| resolve(&file).filter(|path| self.has_rows(path)));
+        files.collect::<Option<Vec<PathBuf>>>().ok_or_else(outside)
+    }
+
+    /// The path of a new file of rows that a user names; its folder exists.
+    ///
+    /// # Errors
+    /// 4861: the path lies outside the allowed folders, or names no file.
+    pub(crate) fn new_file_of_rows(&self, path: &Path) -> std::result::Result<PathBuf, SqlError> {
+        let resolved = resolve(&self.rows.join(path)).filter(|_| path.file_name().is_some());
+        let is_for_files = |resolved: &PathBuf| {
+            self.has_rows(resolved) && !self.is_for_spilling(resolved) && !self.is_of_instance(resolved)
+        };
+        resolved.filter(is_for_files).ok_or_else(|| errors::BULK_OUTSIDE.with([&path.display()]))
+    }
+
+    /// Whether a resolved path lies where files of rows may.
+    fn has_rows(&self, resolved: &Path) -> bool {
+        let folders = [&self.own, &self.rows].into_iter().chain(&self.others);
+        folders.into_iter().any(|folder| resolved.starts_with(folder))
     }
 
     /// The path of a new file that a user names. Creates missing folders below the instance's own.
@@ -170,7 +215,7 @@ mod tests {
     fn no_path_leaves_the_allowed_folders() {
         let base = folder("leave");
         let disk = open_disk(DiskKind::Threads).expect("a disk");
-        let allowed = AllowedFolders::new(base.join("own"), &[]);
+        let allowed = AllowedFolders::new(base.join("own"), &[], None);
         std::os::unix::fs::symlink(base.join("other"), base.join("own/link")).expect("a link");
         std::os::unix::fs::symlink(base.join("nowhere"), base.join("own/dangling")).expect("a link");
         std::fs::create_dir(base.join("own/tempdb")).expect("a folder");
@@ -207,7 +252,7 @@ mod tests {
     fn folders_are_made_below_the_own_one_alone() {
         let base = folder("make");
         let disk = open_disk(DiskKind::Threads).expect("a disk");
-        let allowed = AllowedFolders::new(base.join("own"), &[base.join("other")]);
+        let allowed = AllowedFolders::new(base.join("own"), &[base.join("other")], None);
         let placed = allowed.place(&*disk, Path::new("new/deep/../x.ndf")).expect("allowed");
         assert_eq!(placed, base.join("own/new/x.ndf"));
         assert!(base.join("own/new").is_dir());

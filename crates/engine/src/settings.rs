@@ -34,6 +34,9 @@ pub struct InstanceSettings {
     pub long_runs: bool,
     /// Folders that database files may lie in, beside the instance's own.
     pub allowed_folders: Vec<PathBuf>,
+    /// The folder in which relative names of files of rows begin (`BULK INSERT`, exports), and which is allowed for
+    /// them; the instance's own if absent.
+    pub rows_folder: Option<PathBuf>,
     /// Trace flags that are on from the start (`-T`).
     pub trace_flags: Vec<i32>,
     /// How many bytes may be appended to a database's log and not yet flushed; 4 MiB if absent.

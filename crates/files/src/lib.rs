@@ -1,4 +1,27 @@
 //! Rows in files: text, JSON lines, Parquet and bcp's native format, in and out.
 //!
+//! A [`ReadRequest`] says which files, in which form, with which columns. [`ReadRequest::open`] begins a reading that
+//! several workers share: each takes stretches of whole rows and decodes them into batches of carriers. Rows that cannot
+//! be read are collected as [`Rejections`].
+//!
 //! Not here: where files may lie (crate `engine`), statements (crate `interpreter`), and scans of files in plans (crate
 //! `operators`).
+
+mod encoding;
+mod file_set;
+mod infer;
+mod read;
+mod rejected;
+mod schema;
+mod source;
+mod stretches;
+mod text;
+
+pub use encoding::CodePage;
+pub use file_set::{files_of, fixed_part, is_pattern};
+pub use infer::{Header, Inferred};
+pub use read::{BatchReader, FileForm, FileRows, ReadRequest, infer_columns};
+pub use rejected::{Fault, FaultKind, Rejections};
+pub use schema::{FileColumn, file_schema};
+pub use source::Compression;
+pub use text::TextLayout;

@@ -85,6 +85,7 @@ named! {
         AsyncNetworkIo = "ASYNC_NETWORK_IO",
         IoCompletion = "IO_COMPLETION",
         AsyncIoCompletion = "ASYNC_IO_COMPLETION",
+        ImpProvIoWait = "IMPPROV_IOWAIT",
         WriteLog = "WRITELOG",
         LogBuffer = "LOGBUFFER",
         LogMgrReserveAppend = "LOGMGR_RESERVE_APPEND",

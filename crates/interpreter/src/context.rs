@@ -134,6 +134,7 @@ impl Interpreter<'_> {
             }
         }
         self.scope.cost = Some(Box::new(cost));
+        self.report_rejections(run)?;
         result
     }
 

@@ -24,6 +24,7 @@ mod direct;
 mod environment;
 mod event;
 mod failure;
+mod files;
 mod foreign_key;
 mod format;
 mod frame;

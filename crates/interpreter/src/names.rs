@@ -12,7 +12,9 @@ use hobt_base::{SqlError, errors, number};
 use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{ForceSeek, Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{
+    FileSource, ForceSeek, Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName,
+};
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -303,6 +305,10 @@ impl NameResolver for Names<'_> {
         let schema = snapshot.schema_id("dbo").ok_or_else(undeclared)?;
         let table = snapshot.table(schema, table_name).ok_or_else(undeclared)?;
         self.heap(&database, table, hints)
+    }
+
+    fn resolve_files(&self, files: &FileSource, types: &[SqlType]) -> Result<Resolved, SqlError> {
+        self.files(files, types)
     }
 
     fn partition_function(

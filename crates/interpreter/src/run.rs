@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hobt_base::{ObjectId, Position, SqlError, errors};
 use hobt_functions::watch::set_watch;
 use hobt_instruments::processor;
+use hobt_table::StatementRun;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_tsql::check_variables;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
@@ -410,6 +411,21 @@ impl Interpreter<'_> {
     /// Sends a message.
     pub(super) fn send_message(&mut self, message: Message) -> Result<(), Failure> {
         self.send(Event::Message(message))
+    }
+
+    /// Sends what is wrong with rows of files that a statement has left out.
+    pub(super) fn report_rejections(&mut self, run: &StatementRun) -> Result<(), Failure> {
+        for (line, rejections) in run.take_rejections() {
+            let (count, faults) = rejections.taken();
+            for fault in &faults {
+                self.send_message(Message::of(line, fault.error()))?;
+            }
+            if count > 0 {
+                let unsaid = count - faults.len() as u64;
+                self.send_message(Message::of(line, errors::BULK_ROWS_LEFT_OUT.with([&count, &unsaid])))?;
+            }
+        }
+        Ok(())
     }
 
     /// Sends an error. If the client accepts no more, this is noticed at the next step.

@@ -41,6 +41,7 @@ impl Interpreter<'_> {
             StatementKind::Update(update) => self.update(update, learned),
             StatementKind::Delete(delete) => self.delete(delete, learned),
             StatementKind::Merge(merge) => self.merge(merge),
+            StatementKind::BulkInsert(bulk) => self.bulk_insert(bulk, statement.span),
             StatementKind::Declare { declarations } => self.declare(declarations),
             StatementKind::SetVariable { variable, operator, value } => {
                 self.set_variable(variable, *operator, value, learned)

@@ -18,6 +18,8 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
         StatementKind::Update(_) => "UPDATE",
         StatementKind::Delete(_) => "DELETE",
         StatementKind::Merge(_) => "MERGE",
+        StatementKind::BulkInsert(bulk) if bulk.is_copy => "COPY INTO",
+        StatementKind::BulkInsert(_) => "BULK INSERT",
         StatementKind::TruncateTable { .. } => "TRUNCATE TABLE",
         StatementKind::CreateTable(_) => "CREATE TABLE",
         StatementKind::AlterTable(_) => "ALTER TABLE",

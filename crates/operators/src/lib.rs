@@ -16,6 +16,7 @@ mod change;
 mod columns;
 mod executor;
 mod fence;
+mod file_scan;
 mod held;
 mod index_build;
 mod index_join;
@@ -56,6 +57,7 @@ pub use change::{ChangedRows, MergedParts, MergedRows, NewColumns, delete_rows, 
 pub use columns::substituted;
 pub use executor::Executor;
 pub use fence::FenceExec;
+pub use file_scan::FileScanExec;
 pub use held::{Batches, HeldBatches, IntoBatches};
 pub use index_build::IndexBuild;
 pub use index_join::ShownIndexJoin;

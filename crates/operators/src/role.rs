@@ -42,6 +42,7 @@ use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::columns::{is_of_all_partitions, substituted};
 use super::fence::FenceExec;
+use super::file_scan::FileScanExec;
 use super::index_join::{IndexJoinExec, InnerExec, OuterExec, ReplayExec, RowLoopsExec};
 use super::insert::UnorderedExec;
 use super::join_filter::KeyTapExec;
@@ -64,7 +65,7 @@ pub enum Role<'p> {
     ScanAggregate(&'p AggregateScanExec),
     /// Gives so many rows without a column.
     Constant(u64),
-    /// Gives rows that are in memory or computed: a system view, `GENERATE_SERIES`.
+    /// Gives rows that are in memory, computed or read from files: a system view, `GENERATE_SERIES`, `OPENROWSET`.
     Made,
     /// Gives the rows of a recursion's last round.
     WorkTable,
@@ -248,7 +249,7 @@ fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
         (plan.is::<RecursiveQueryExec>(), Role::Recursion),
         (plan.is::<WorkTableExec>(), Role::WorkTable),
         // `DataSourceExec` is of a crate that hobt does not name.
-        (plan.is::<LazyMemoryExec>() || plan.name() == "DataSourceExec", Role::Made),
+        (plan.is::<LazyMemoryExec>() || plan.is::<FileScanExec>() || plan.name() == "DataSourceExec", Role::Made),
     ];
     known.or_else(|| tests.into_iter().find_map(|(is_it, role)| is_it.then_some(role))).unwrap_or(Role::Unknown)
 }

@@ -24,9 +24,9 @@ use hobt_base::SqlError;
 use hobt_catalog::IndexKind;
 use hobt_txn::locks::LockMode;
 
-use hobt_operators::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
+use hobt_operators::{FileScanExec, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
 use hobt_table::{
-    AccessPath, ColumnPredicate, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
+    AccessPath, ColumnPredicate, FileRead, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
     read_predicates,
 };
 use hobt_table::{LeafEstimate, RowReading, TableKnowledge, TableRead, UnseenUse, is_marked};
@@ -68,6 +68,10 @@ impl ExtensionPlanner for TableScans {
         session: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(files) = FileRead::of(&scan.source) {
+            let conditions = unnormalize_cols(scan.filters.iter().cloned());
+            return Ok(Some(Arc::new(FileScanExec::new(files, scan.projection.as_ref(), conditions)?)));
+        }
         let Some(table) = TableRead::of(&scan.source) else { return Ok(None) };
         // The table's columns have no qualifier.
         let conditions = unnormalize_cols(scan.filters.iter().cloned());

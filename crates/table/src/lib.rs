@@ -11,6 +11,7 @@ mod access_path;
 mod cardinality;
 mod change;
 mod computed_rows;
+mod file_read;
 mod join_way;
 mod row_rules;
 mod series;
@@ -36,6 +37,7 @@ pub use cardinality::{
 };
 pub use change::{ChangeKind, PERCENT_PARTS, RowLimit};
 pub use computed_rows::{ComputeRows, RowSource, computed_rows, rows_in_memory};
+pub use file_read::FileRead;
 pub use join_way::JoinWay;
 pub use row_rules::{CheckRule, ComputedRule, RowRules};
 pub use series::{Series, series_rows};

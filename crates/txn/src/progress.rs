@@ -58,6 +58,11 @@ impl Progress {
         time_left(self.percent(), elapsed)
     }
 
+    /// Adds steps to be done.
+    pub fn expect(&self, more: u64) {
+        self.all.fetch_add(more, Ordering::Relaxed);
+    }
+
     /// Adds steps that were done.
     pub fn add(&self, done: u64) {
         self.done.fetch_add(done, Ordering::Relaxed);

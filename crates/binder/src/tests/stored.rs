@@ -12,7 +12,7 @@ use hobt_engine::{
 };
 use hobt_functions::FunctionContext;
 use hobt_table::{RunSettings, StatementRun, TableRead};
-use hobt_tsql::ast::{Identifier, ObjectName, VariableName};
+use hobt_tsql::ast::{FileSource, Identifier, ObjectName, VariableName};
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 use hobt_udf::NextValues;
 
@@ -174,6 +174,10 @@ impl NameResolver for Shop {
 
     fn resolve_variable_table(&self, name: &VariableName, _: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         Err(errors::UNDECLARED_TABLE_VARIABLE.with([&name.value]))
+    }
+
+    fn resolve_files(&self, _: &FileSource, _: &[SqlType]) -> Result<Resolved, SqlError> {
+        Err(SqlError::not_supported("files in this shop"))
     }
 
     fn partition_function(

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16};
 
 use arc_swap::ArcSwap;
-use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, errors};
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, SqlError, Stamp, errors};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
@@ -83,6 +83,26 @@ impl Instance {
     /// The settings it was started with.
     pub fn settings(&self) -> &InstanceSettings {
         &self.settings
+    }
+
+    /// The files of rows that a user names, by a path or a pattern that `found` resolves.
+    ///
+    /// # Errors
+    /// 4861: the path, or one of the files, lies outside the allowed folders; those of `found`.
+    pub fn readable_files(
+        &self,
+        path: &Path,
+        found: &dyn Fn(&Path) -> std::result::Result<Vec<PathBuf>, SqlError>,
+    ) -> std::result::Result<Vec<PathBuf>, SqlError> {
+        self.allowed.files_of_rows(path, found)
+    }
+
+    /// The path of a new file of rows that a user names.
+    ///
+    /// # Errors
+    /// 4861: the path lies outside the allowed folders, or names no file.
+    pub fn writable_file(&self, path: &Path) -> std::result::Result<PathBuf, SqlError> {
+        self.allowed.new_file_of_rows(path)
     }
 
     /// The disk below its files, with its kind and its throughput.

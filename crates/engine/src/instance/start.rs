@@ -90,7 +90,7 @@ impl Instance {
             undo_behind_from_bytes: settings.undo_behind_from_bytes.unwrap_or(BEHIND_FROM_BYTES),
             on_recovery: settings.on_recovery.clone(),
         };
-        let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
+        let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders, settings.rows_folder.as_deref());
         let registry = Arc::new(Registry::default());
         let started = Start { disk: &*disk, folder: &folder, allowed: &allowed, parts: &parts, registry: &registry };
         let next_database = started.run()?;

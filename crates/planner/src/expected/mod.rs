@@ -26,7 +26,7 @@ use datafusion::physical_plan::operator_statistics::{ExtendedStatistics, Statist
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 
-use hobt_operators::{Exchange, Role, role};
+use hobt_operators::{Exchange, FileScanExec, Role, role};
 use hobt_table::{
     ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, TableRead, UNKNOWN_ROWS, WantedColumn,
     distinct_left, series_rows,
@@ -236,7 +236,8 @@ fn other(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
     let known = StatisticsContext::default().compute(plan, &StatisticsArgs::new()).ok();
     let known = known.and_then(|known| known.num_rows.get_value().copied());
     let most = inputs.iter().map(|input| input.rows).fold(0.0, f64::max);
-    let known = known.map(|rows| rows as f64).or_else(|| series_rows(plan).map(|rows| rows as f64));
+    let of_files = || plan.downcast_ref::<FileScanExec>().map(FileScanExec::expected_rows);
+    let known = known.map(|rows| rows as f64).or_else(|| series_rows(plan).map(|rows| rows as f64)).or_else(of_files);
     of_rows(match known {
         Some(rows) => rows,
         None if inputs.is_empty() => UNKNOWN_ROWS,

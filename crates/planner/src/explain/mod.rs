@@ -37,7 +37,7 @@ use crate::expected::Expectations;
 use hobt_table::Relation;
 
 pub use expression::Texts;
-use hobt_operators::{Exchange as Moves, JoinFilter, LeafFilter, LockRowsExec, Role, role};
+use hobt_operators::{Exchange as Moves, FileScanExec, JoinFilter, LeafFilter, LockRowsExec, Role, role};
 use hobt_showplan::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
 pub use memory::memory_wish;
 pub use running::running_plan;
@@ -438,6 +438,9 @@ impl Mapper<'_> {
     }
 
     fn made(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        if plan.is::<FileScanExec>() {
+            return self.leaf(plan, ("Remote Scan", "Remote Scan"), Detail::TableFunction);
+        }
         let names = ("Table-valued function", "Table-valued function");
         let mut leaf = self.leaf(plan, names, Detail::TableFunction);
         // The rows of a system view are computed before the plan runs, and are not counted.

@@ -12,7 +12,7 @@ use hobt_base::{SqlError, errors};
 use hobt_catalog::PartitionFunction;
 use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value, carrier, format_value};
-use hobt_tsql::ast::{ColumnKind, Identifier, ObjectName, Statement, StatementKind, VariableName};
+use hobt_tsql::ast::{ColumnKind, FileSource, Identifier, ObjectName, Statement, StatementKind, VariableName};
 use hobt_tsql::parse_batch;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
@@ -227,6 +227,10 @@ impl NameResolver for World {
             .get(&name.value.to_lowercase())
             .cloned()
             .ok_or_else(|| errors::UNDECLARED_TABLE_VARIABLE.with([&name.value]))
+    }
+
+    fn resolve_files(&self, _: &FileSource, _: &[SqlType]) -> Result<Resolved, SqlError> {
+        Err(SqlError::not_supported("files in this world"))
     }
 
     fn partition_function(

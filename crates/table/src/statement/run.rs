@@ -10,6 +10,7 @@ use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
 use hobt_catalog::{Index, IndexUse, IndexUser, Statistics, Table};
 use hobt_engine::{Database, DatabaseUse, Instance};
+use hobt_files::Rejections;
 use hobt_instruments::{WaitCounters, nanoseconds};
 use hobt_tsql::ast::Span;
 use hobt_txn::locks::HeldLock;
@@ -101,6 +102,8 @@ struct Noted {
     /// The counter of the rows that scans have read.
     scanned: OnceLock<Arc<Progress>>,
     has_left_duplicates_out: AtomicBool,
+    /// Rows of files that could not be read.
+    rejections: Mutex<Vec<(u32, Arc<Rejections>)>>,
 }
 
 /// What its own thread decides while it goes on.
@@ -146,6 +149,16 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
+    /// Notes where rows of files are collected that cannot be read, and the line of the batch that names the files.
+    pub fn note_rejections(&self, line: u32, rejections: &Arc<Rejections>) {
+        self.noted.rejections.lock().push((line, Arc::clone(rejections)));
+    }
+
+    /// Takes what [`StatementRun::note_rejections`] has noted.
+    pub fn take_rejections(&self) -> Vec<(u32, Arc<Rejections>)> {
+        std::mem::take(&mut *self.noted.rejections.lock())
+    }
+
     /// Whether a trace flag is on for the statement.
     pub fn has_trace_flag(&self, flag: i32) -> bool {
         self.settings.trace_flags.contains(&flag)

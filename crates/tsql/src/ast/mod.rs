@@ -9,12 +9,14 @@
 //!
 //! Not here: the meaning of names and types (the binder). This tree does not know whether a table exists.
 
+mod bulk;
 mod control;
 mod ddl;
 mod expression;
 mod query;
 mod statement;
 
+pub use bulk::*;
 pub use control::*;
 pub use ddl::*;
 pub use expression::*;

@@ -232,6 +232,8 @@ pub enum TableSource {
         /// Its position in the text.
         span: Span,
     },
+    /// `OPENROWSET (BULK …)`.
+    Files(Box<super::FileSource>),
     /// `(SELECT …) alias`.
     Derived {
         /// The rows.
@@ -275,6 +277,7 @@ impl TableSource {
                 TableSource::Joined { first, .. } => first,
                 TableSource::Table(table) => return table.span.position,
                 TableSource::Variable { name, .. } => return name.position,
+                TableSource::Files(files) => return files.span.position,
                 TableSource::Function { span, .. }
                 | TableSource::Derived { span, .. }
                 | TableSource::Values { span, .. } => return span.position,

@@ -1,5 +1,6 @@
 //! Statements: the enum of all statements, and those that read and change rows.
 
+use super::bulk::*;
 use super::control::*;
 use super::ddl::*;
 use super::{
@@ -29,6 +30,8 @@ pub enum StatementKind {
     Delete(Box<Delete>),
     /// `MERGE`.
     Merge(Box<Merge>),
+    /// `BULK INSERT`, `COPY INTO`.
+    BulkInsert(Box<BulkInsert>),
     /// `TRUNCATE TABLE`.
     TruncateTable {
         /// The table.

@@ -7,6 +7,7 @@
 //!
 //! Not here: whether names exist and types fit (the binder).
 
+mod bulk;
 mod condition;
 mod control;
 mod database;

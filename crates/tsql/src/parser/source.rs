@@ -91,6 +91,7 @@ impl Parser<'_> {
         let mark = self.mark();
         match self.current.kind {
             TokenKind::Mark(Mark::Open) => self.nested(|p| p.parenthesized_source()),
+            TokenKind::Keyword(Keyword::OPENROWSET) => self.file_source(),
             TokenKind::Variable => {
                 let name = self.table_variable()?;
                 let alias = self.table_alias(false)?;
@@ -168,7 +169,7 @@ impl Parser<'_> {
     }
 
     /// `[AS] alias [(columns)]`; columns are allowed only if `columns` is set.
-    fn table_alias(&mut self, columns: bool) -> Result<Option<TableAlias>> {
+    pub(super) fn table_alias(&mut self, columns: bool) -> Result<Option<TableAlias>> {
         let Some(name) = self.plain_alias()? else { return Ok(None) };
         let columns = if columns && self.at_mark(Mark::Open) { self.identifier_list()? } else { Vec::new() };
         Ok(Some(TableAlias { name, columns }))

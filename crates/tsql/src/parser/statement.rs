@@ -43,7 +43,7 @@ impl Parser<'_> {
     }
 
     fn at_contextual_statement(&self) -> bool {
-        self.at_word("THROW")
+        self.at_word("THROW") || self.at_copy()
     }
 
     /// Statements up to `END`, which is not taken; at least one.
@@ -78,6 +78,7 @@ impl Parser<'_> {
                 return Ok(StatementKind::Label { name });
             }
             TokenKind::Word if self.at_word("THROW") => return self.throw(),
+            TokenKind::Word if self.at_copy() => return self.copy_into(),
             _ => return Err(self.unexpected()),
         };
         match keyword {
@@ -143,6 +144,7 @@ impl Parser<'_> {
                 Ok(StatementKind::Checkpoint { seconds })
             }
             Keyword::KILL => self.kill(),
+            Keyword::BULK => self.bulk_insert(),
             Keyword::BACKUP | Keyword::RESTORE => self.backup(keyword == Keyword::RESTORE),
             Keyword::RECONFIGURE => {
                 self.advance();

@@ -8,6 +8,7 @@
 //! parentheses that the text did not have (`TOP (1)` for `TOP 1`, `~(-a)` for `~-a`), a tree at exactly that limit
 //! prints to a text beyond it.
 
+mod bulk;
 mod ddl;
 mod expression;
 mod hint;

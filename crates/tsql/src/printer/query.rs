@@ -185,6 +185,7 @@ impl Display for TableSource {
                 f.write_str(")")?;
                 optional(f, " AS ", alias)
             }
+            TableSource::Files(files) => write!(f, "{files}"),
             TableSource::Derived { query, alias, .. } => write!(f, "({query}) AS {alias}"),
             TableSource::Values { rows, alias, .. } => {
                 f.write_str("(VALUES ")?;

@@ -34,6 +34,7 @@ impl Display for StatementKind {
             StatementKind::Update(update) => write!(f, "{update}"),
             StatementKind::Delete(delete) => write!(f, "{delete}"),
             StatementKind::Merge(merge) => write!(f, "{merge}"),
+            StatementKind::BulkInsert(insert) => write!(f, "{insert}"),
             StatementKind::Declare { declarations } => {
                 f.write_str("DECLARE ")?;
                 commas(f, declarations)

@@ -1,0 +1,67 @@
+//! Which files a pattern means: one file, all files of a folder, or those whose names match `*`, `?`, `[…]` and `**`.
+
+use std::path::{Path, PathBuf};
+
+use hobt_base::{SqlError, errors};
+
+use crate::source::cannot_open;
+
+/// Files of one pattern, at most.
+const FILES_MAX: usize = 100_000;
+
+/// Whether a path is a pattern.
+pub fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// The part of a pattern before the first component with a wildcard: a folder.
+pub fn fixed_part(pattern: &Path) -> PathBuf {
+    pattern.components().take_while(|part| !is_pattern(&part.as_os_str().to_string_lossy())).collect()
+}
+
+/// The files that a path means, in the order of their names. Names that begin with `.` or `_` are left out of folders
+/// and matches.
+///
+/// # Errors
+/// 4860: there is no such file, or none that matches; 4861: the folder cannot be read, or the pattern is none.
+pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
+    let text = path.to_string_lossy();
+    let missing = || errors::BULK_FILE_MISSING.with([&path.display()]);
+    if path.is_file() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut files = Vec::new();
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|error| cannot_open(path, &error))?;
+        for entry in entries {
+            let found = entry.map_err(|error| cannot_open(path, &error))?.path();
+            if found.is_file() && is_shown(&found) {
+                files.push(found);
+            }
+        }
+    } else if is_pattern(&text) {
+        let not_a_pattern = |error: glob::PatternError| errors::BULK_FILE_NOT_OPENED.with([&path.display(), &error]);
+        let matches = glob::glob(&text).map_err(not_a_pattern)?;
+        for found in matches.take(FILES_MAX + 1) {
+            let found = found.map_err(|error| cannot_open(path, error.error()))?;
+            if found.is_file() && is_shown(&found) {
+                files.push(found);
+            }
+        }
+    } else if path.exists() {
+        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &"it is no regular file"]));
+    }
+    if files.is_empty() {
+        return Err(missing());
+    }
+    if files.len() > FILES_MAX {
+        let why = format!("it means more than {FILES_MAX} files");
+        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &why]));
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn is_shown(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(['.', '_']))
+}

@@ -1,0 +1,245 @@
+//! Batches of rows from text files.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
+use hobt_base::{SqlError, errors};
+use memchr::memchr_iter;
+
+use super::TextLayout;
+use super::columns::{Block, BlockColumn, BlockFaults};
+use super::fields::{Field, Fields, RowFault, RowShape, STRETCH_BYTES_MAX};
+use crate::encoding::CodePage;
+use crate::read::{BatchReader, FileRows, ReadRequest};
+use crate::rejected::{Fault, FaultKind};
+use crate::schema::{FileColumn, file_schema};
+use crate::stretches::{Bounds, Cutter, Stretch, Stretches};
+
+/// Fields of a batch, at most: so many keep their positions in the processor's cache.
+const FIELDS_MAX: usize = 64 << 10;
+
+/// The rows of text files, which workers share.
+pub(crate) struct TextRows {
+    request: ReadRequest,
+    layout: TextLayout,
+    stretches: Stretches,
+    /// The columns that are read, by their places among all.
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    shape: RowShape,
+}
+
+impl TextRows {
+    pub(crate) fn new(request: ReadRequest, layout: TextLayout, projection: Vec<usize>) -> TextRows {
+        let columns: Vec<FileColumn> = projection.iter().map(|&place| request.columns[place].clone()).collect();
+        let bounds =
+            Bounds { last_row: request.last_row, row_bytes_max: request.row_bytes_max.min(STRETCH_BYTES_MAX / 2) };
+        let stretches = Stretches::new(
+            request.files.clone(),
+            (request.code_page, true),
+            Box::new(layout.clone()),
+            bounds,
+            Arc::clone(&request.progress),
+        );
+        let least = request.columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
+        let least = request.fields.unwrap_or(least);
+        let wanted = columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
+        let shape = RowShape { wanted, least, is_exact: request.fields.is_some() };
+        TextRows { schema: file_schema(&columns), request, layout, stretches, projection, shape }
+    }
+}
+
+impl FileRows for TextRows {
+    fn reader(self: Arc<Self>) -> Box<dyn BatchReader> {
+        Box::new(TextReader { rows: self, current: None, fields: Vec::new() })
+    }
+}
+
+/// One worker's reading.
+struct TextReader {
+    rows: Arc<TextRows>,
+    current: Option<Current>,
+    fields: Vec<Field>,
+}
+
+/// A stretch as text.
+struct Current {
+    text: String,
+    is_ascii: bool,
+    file: usize,
+    first_line: u64,
+    /// Where its next row begins, and the row's number.
+    at: usize,
+    row: u64,
+}
+
+/// Where the rows of a batch begin, for their faults.
+struct BatchRows {
+    first: u64,
+    starts: Vec<usize>,
+    end: usize,
+}
+
+impl BatchReader for TextReader {
+    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        loop {
+            if self.current.is_none() {
+                let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
+                self.current = Some(self.rows.decoded(stretch)?);
+            }
+            let Some(current) = self.current.as_mut() else { return Ok(None) };
+            match self.rows.batch(current, &mut self.fields)? {
+                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
+                Some(_) => {}
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+impl TextRows {
+    fn decoded(&self, stretch: Stretch) -> Result<Current, SqlError> {
+        let Stretch { bytes, file, first_row, first_line } = stretch;
+        let text = match self.request.code_page {
+            CodePage::Utf8 => String::from_utf8(bytes).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                self.wrong_encoding(error.as_bytes(), at, (file, first_row, first_line))
+            })?,
+            // Decoded while it was read.
+            code_page if !code_page.is_cut_undecoded() => {
+                String::from_utf8(bytes).map_err(|error| SqlError::internal(error.to_string()))?
+            }
+            code_page => match code_page.text(&bytes) {
+                Ok(text) => text.into_owned(),
+                Err(at) => return Err(self.wrong_encoding(&bytes, at, (file, first_row, first_line))),
+            },
+        };
+        Ok(Current { is_ascii: text.is_ascii(), text, file, first_line, at: 0, row: first_row })
+    }
+
+    /// 4864 for bytes that are no text of the encoding.
+    fn wrong_encoding(&self, bytes: &[u8], at: usize, (file, row, line): (usize, u64, u64)) -> SqlError {
+        let before = self.layout.cut(&bytes[..at], false).unwrap_or_default();
+        let line = line + memchr_iter(b'\n', &bytes[..at]).count() as u64;
+        let path = self.stretches.file(file).display();
+        errors::BULK_TEXT_ENCODING.with([&(row + before.rows), &line, &path])
+    }
+
+    /// The next rows of a stretch; `None` at its end.
+    fn batch(&self, current: &mut Current, fields: &mut Vec<Field>) -> Result<Option<RecordBatch>, SqlError> {
+        let mut reading = Fields::new(&self.layout, current.text.as_bytes(), current.at, self.shape);
+        while current.row < self.request.first_row {
+            if !reading.skip() {
+                return Ok(None);
+            }
+            current.row += 1;
+        }
+        let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(16, self.request.batch_rows.max(16));
+        fields.clear();
+        let mut rows = BatchRows { first: current.row, starts: Vec::with_capacity(most), end: 0 };
+        let mut faults = BlockFaults::default();
+        while rows.starts.len() < most && current.row <= self.request.last_row {
+            let start = reading.position();
+            let Some(read) = reading.next_row(fields) else { break };
+            if let Err(fault) = read {
+                self.note_fault(fault, &mut faults, rows.starts.len(), (current, start))?;
+            }
+            rows.starts.push(start);
+            current.row += 1;
+        }
+        rows.end = reading.position();
+        current.at = rows.end;
+        if rows.starts.is_empty() {
+            return Ok(None);
+        }
+        self.built(current, fields, &rows, faults).map(Some)
+    }
+
+    /// Notes what is wrong with a row's fields.
+    ///
+    /// # Errors
+    /// 4866 for a quote that is not closed: the rest of the file is in it.
+    fn note_fault(
+        &self,
+        fault: RowFault,
+        faults: &mut BlockFaults,
+        row: usize,
+        (current, start): (&Current, usize),
+    ) -> Result<(), SqlError> {
+        let (field, kind) = match fault {
+            RowFault::Few(count) => (count, FaultKind::Few),
+            RowFault::Many => (self.shape.least, FaultKind::Many),
+            RowFault::AfterQuote(field) => (field, FaultKind::AfterQuote),
+            RowFault::Unclosed(field) => {
+                let line = current.line(start);
+                let path = self.stretches.file(current.file).display();
+                return Err(errors::BULK_QUOTE_NOT_CLOSED.with([&(field + 1), &current.row, &line, &path]));
+            }
+        };
+        faults.add(row, field, kind, "");
+        Ok(())
+    }
+
+    fn built(
+        &self,
+        current: &Current,
+        fields: &[Field],
+        rows: &BatchRows,
+        mut faults: BlockFaults,
+    ) -> Result<RecordBatch, SqlError> {
+        let Current { text, is_ascii, .. } = current;
+        // Rows whose fields are wrong have no values that could be wrong.
+        let of_fields = std::mem::take(&mut faults.by_row);
+        let width = self.shape.wanted.max(1);
+        let block = Block { text, is_ascii: *is_ascii, fields, width, quote: self.layout.quote };
+        let mut arrays = Vec::with_capacity(self.projection.len());
+        for &place in &self.projection {
+            let column = &self.request.columns[place];
+            arrays.push(BlockColumn { block: &block, column, place }.array(&mut faults)?);
+        }
+        let count = rows.starts.len();
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(internal)?;
+        faults
+            .by_row
+            .extend(of_fields.iter().map(|(row, (field, kind, value))| (*row, (*field, *kind, value.clone()))));
+        if faults.by_row.is_empty() {
+            return Ok(batch);
+        }
+        for (&row, (place, kind, value)) in &faults.by_row {
+            let start = rows.starts[row];
+            let end = rows.starts.get(row + 1).copied().unwrap_or(rows.end);
+            let is_of_fields = of_fields.contains_key(&row);
+            let known = match is_of_fields {
+                true => self.request.columns.iter().find(|column| column.field == *place),
+                false => self.request.columns.get(*place),
+            };
+            let fault = Fault {
+                file: self.stretches.file(current.file).clone(),
+                row: rows.first + row as u64,
+                line: current.line(start),
+                column: known.map_or(*place, |column| column.field) + 1,
+                name: known.map_or_else(|| (place + 1).to_string(), |column| column.name.clone()),
+                type_name: known.map_or_else(String::new, |column| column.sql_type.to_string()),
+                kind: *kind,
+                value: value.clone(),
+            };
+            self.request.rejections.add(fault, &text.as_bytes()[start..end])?;
+        }
+        let kept = BooleanArray::from((0..count).map(|row| !faults.by_row.contains_key(&row)).collect::<Vec<_>>());
+        filter_record_batch(&batch, &kept).map_err(internal)
+    }
+}
+
+impl Current {
+    /// The line on which the byte `at` stands.
+    fn line(&self, at: usize) -> u64 {
+        self.first_line + memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() as u64
+    }
+}
+
+fn internal(error: arrow::error::ArrowError) -> SqlError {
+    SqlError::internal(error.to_string())
+}

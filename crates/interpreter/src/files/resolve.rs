@@ -1,0 +1,165 @@
+//! Which files a source means, their columns, and the source of rows.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hobt_base::{SqlError, errors};
+use hobt_binder::{Resolved, SourceColumn};
+use hobt_catalog::Table;
+use hobt_files::{FileColumn, FileForm, Header, ReadRequest, Rejections, files_of, infer_columns};
+use hobt_table::FileRead;
+use hobt_tsql::ast::{FileSource, FileTarget};
+use hobt_types::{Collation, SqlType};
+
+use super::options::{FileOptions, Form};
+use crate::names::{Names, invalid_object};
+
+/// Bytes of a row, at most: what the longest value of a `max` type that files are full of needs, and little enough that
+/// a quote that is left open is noticed.
+const ROW_BYTES_MAX: usize = 256 << 20;
+
+/// The columns of a source and how its files are read.
+struct Shape {
+    form: FileForm,
+    columns: Vec<FileColumn>,
+    collations: Vec<Option<Collation>>,
+    fields: Option<usize>,
+    first_row: u64,
+    row_bytes: f64,
+}
+
+impl Names<'_> {
+    /// The source of rows of files.
+    pub(crate) fn files(&self, source: &FileSource, types: &[SqlType]) -> Result<Resolved, SqlError> {
+        let options = FileOptions::read(&source.options)?;
+        let mut files = Vec::new();
+        for pattern in &source.files {
+            let found = self.environment.instance.readable_files(Path::new(&pattern.path), &files_of);
+            files.extend(found.map_err(|error| error.at(pattern.span.position))?);
+        }
+        let shape = self.shape(source, types, &options, &files)?;
+        let error_file = match &options.error_file {
+            Some((path, position)) => {
+                let placed = self.environment.instance.writable_file(Path::new(path));
+                Some(placed.map_err(|error| error.at(*position))?)
+            }
+            None => None,
+        };
+        let run = self.statement()?;
+        let bytes: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|found| found.len()).sum();
+        let expected_rows = options.rows_expected.map_or(bytes as f64 / shape.row_bytes, |rows| rows as f64);
+        let rejections = Arc::new(Rejections::new(options.max_errors));
+        run.note_rejections(source.span.position.line, &rejections);
+        let request = ReadRequest {
+            files,
+            form: shape.form,
+            code_page: options.code_page(),
+            columns: shape.columns,
+            fields: shape.fields,
+            first_row: shape.first_row,
+            last_row: options.last_row,
+            batch_rows: 1024,
+            row_bytes_max: ROW_BYTES_MAX,
+            error_file,
+            rejections,
+            progress: Arc::clone(&self.state.progress),
+        };
+        let columns = request.columns.iter().zip(shape.collations).map(|(column, collation)| SourceColumn {
+            name: column.name.clone(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation,
+        });
+        let columns = columns.collect();
+        Ok(Resolved::Table { source: Arc::new(FileRead::new(request, run, expected_rows)), columns })
+    }
+
+    fn shape(
+        &self,
+        source: &FileSource,
+        types: &[SqlType],
+        options: &FileOptions,
+        files: &[PathBuf],
+    ) -> Result<Shape, SqlError> {
+        let form = options.form.unwrap_or_else(|| match &source.target {
+            Some(_) => Form::Char,
+            None => Form::Csv,
+        });
+        let layout = options.layout(form);
+        let first_row = options.first_row.unwrap_or(if options.has_header == Some(true) { 2 } else { 1 });
+        let form = FileForm::Text(layout.clone());
+        if let Some(target) = &source.target {
+            let (columns, collations) = self.columns_of_target(target, options)?;
+            let fields = Some(columns.len());
+            return Ok(Shape { form, columns, collations, fields, first_row, row_bytes: 100.0 });
+        }
+        if !source.columns.is_empty() {
+            let (columns, collations) = listed_columns(source, types)?;
+            return Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes: 100.0 });
+        }
+        let header = match options.has_header {
+            Some(true) => Header::Yes,
+            Some(false) => Header::No,
+            None if options.first_row.is_some() => Header::No,
+            None => Header::Guess,
+        };
+        let Some(first) = files.first() else { return Err(SqlError::internal("a source without files")) };
+        let inferred = infer_columns(first, &layout, options.code_page(), header)?;
+        if inferred.columns.is_empty() {
+            return Err(errors::BULK_WITHOUT_COLUMNS.with([&first.display()]));
+        }
+        let first_row = options.first_row.unwrap_or(if inferred.has_header { 2 } else { 1 });
+        let fields = Some(inferred.columns.len());
+        let column = |(field, (name, sql_type))| FileColumn { name, sql_type, nullable: true, field };
+        let columns: Vec<FileColumn> = inferred.columns.into_iter().enumerate().map(column).collect();
+        let collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
+        Ok(Shape { form, columns, collations, fields, first_row, row_bytes: inferred.row_bytes })
+    }
+
+    /// The columns of a table that fields fill. Fields stand for all columns that are not computed, in their order.
+    fn columns_of_target(
+        &self,
+        target: &FileTarget,
+        options: &FileOptions,
+    ) -> Result<(Vec<FileColumn>, Vec<Option<Collation>>), SqlError> {
+        let place = self.place(&target.name)?;
+        let snapshot = place.database.snapshot();
+        let table = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.table(schema, &place.name));
+        let table: &Arc<Table> = table.ok_or_else(|| invalid_object(&target.name))?;
+        let given = table.columns.iter().filter(|column| column.computed.is_none());
+        let mut columns = Vec::new();
+        let mut collations = Vec::new();
+        for (field, column) in given.enumerate() {
+            let has_default = column.default.is_some() && !options.keeps_nulls;
+            let is_ignored = column.identity.is_some() && !options.keeps_identity;
+            let nullable = column.nullable || has_default || is_ignored;
+            columns.push(FileColumn { name: column.name.clone(), sql_type: column.sql_type, nullable, field });
+            collations.push(column.collation);
+        }
+        Ok((columns, collations))
+    }
+}
+
+fn collation_of(sql_type: SqlType) -> Option<Collation> {
+    sql_type.is_text().then(Collation::default)
+}
+
+/// The columns that `WITH (…)` lists.
+fn listed_columns(
+    source: &FileSource,
+    types: &[SqlType],
+) -> Result<(Vec<FileColumn>, Vec<Option<Collation>>), SqlError> {
+    let mut columns = Vec::with_capacity(types.len());
+    let mut collations = Vec::with_capacity(types.len());
+    for (at, (column, sql_type)) in source.columns.iter().zip(types).enumerate() {
+        let field = match column.ordinal {
+            None => at,
+            Some(number @ 1..=32_767) => number as usize - 1,
+            Some(_) => return Err(errors::BULK_ORDINAL.with([&column.name.value]).at(column.name.position)),
+        };
+        let collation = hobt_binder::collation_of(*sql_type, column.collation.as_ref())?;
+        collations.push(collation.or_else(|| collation_of(*sql_type)));
+        columns.push(FileColumn { name: column.name.value.clone(), sql_type: *sql_type, nullable: true, field });
+    }
+    Ok((columns, collations))
+}
