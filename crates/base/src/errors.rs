@@ -580,6 +580,7 @@ errors! {
     BULK_FILE_NOT_OPENED(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: {}.";
     BULK_FILE_CHANGED(4862, 16) "Cannot bulk load because the file \"{}\" has changed while it was read. Load it again \
         when it is complete.";
+    BULK_PARQUET_DAMAGED(4862, 16) "Cannot bulk load because the file \"{}\" could not be read as Parquet: {}.";
     BULK_FILE_NOT_READ(4862, 16) "Cannot bulk load because the file \"{}\" could not be read: {}.";
     BULK_TRUNCATION(4863, 16) "Bulk load data conversion error (truncation) for row {}, column {} ({}): '{}' is longer \
         than {} allows. Line {} of {}.";
@@ -590,6 +591,8 @@ errors! {
     BULK_TEXT_ENCODING(4864, 16) "Bulk load data conversion error (invalid character for the specified codepage) for row \
         {}, in line {} of {}: its bytes are no text of this encoding. Name the file's encoding by CODEPAGE, such as '1252' or \
         'ACP', or by DATAFILETYPE = 'widechar' for UTF-16.";
+    BULK_PARQUET_VALUE(4864, 16) "A value cannot be converted: {}.";
+    BULK_PARQUET_CONVERSION(4864, 16) "Bulk load data conversion error (type mismatch) for column {} of {}: {}";
     BULK_TOO_MANY_ERRORS(4865, 16) "Cannot bulk load because the maximum number of errors ({}) was exceeded. The last: {}";
     BULK_ROW_TOO_LONG(4866, 16) "The bulk load failed. The row {}, which begins in line {} of {}, has no end within {} \
         bytes. Verify that a quote is not left open there, and that the field terminator and row terminator are specified \
@@ -605,6 +608,7 @@ errors! {
     BULK_MANY_FIELDS(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line {}: the \
         row has more fields than there are columns.";
     BULK_ORDINAL(4879, 16) "The column {} has a number that is no number of a field: fields are numbered from 1 to 32767.";
+    BULK_PARQUET_COLUMN(4879, 16) "Bulk load failed: the data file {} has no column {}.";
     BULK_WITHOUT_COLUMNS(4879, 16) "Cannot bulk load: {} has no columns.";
     BULK_NO_OBJECT(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, line {}: the line is no \
         JSON object: {}";

@@ -34,7 +34,7 @@ pub struct Inferred {
 
 /// What the values of one column can be.
 #[derive(Clone, Debug)]
-struct Column {
+pub(crate) struct Column {
     values: u64,
     is_integer: bool,
     /// The longest part before the point, and behind it.
@@ -53,7 +53,7 @@ struct Column {
 }
 
 impl Column {
-    fn new() -> Column {
+    pub(crate) fn new() -> Column {
         Column {
             values: 0,
             is_integer: true,
@@ -72,7 +72,7 @@ impl Column {
         }
     }
 
-    fn see(&mut self, text: &str) {
+    pub(crate) fn see(&mut self, text: &str) {
         self.values += 1;
         let bytes = text.as_bytes();
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -106,7 +106,7 @@ impl Column {
         self.values > 0 && !(is_other || self.is_moment || self.is_time || self.is_guid)
     }
 
-    fn sql_type(&self) -> SqlType {
+    pub(crate) fn sql_type(&self) -> SqlType {
         const INT_MAX: i64 = i32::MAX as i64;
         if self.values == 0 {
             return SqlType::NVarChar(MaxLength::Limited(4000));

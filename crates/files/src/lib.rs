@@ -10,6 +10,8 @@
 mod encoding;
 mod file_set;
 mod infer;
+mod json_lines;
+mod parquet;
 mod read;
 mod rejected;
 mod schema;
@@ -20,7 +22,8 @@ mod text;
 pub use encoding::CodePage;
 pub use file_set::{files_of, fixed_part, is_pattern};
 pub use infer::{Header, Inferred};
-pub use read::{BatchReader, FileForm, FileRows, ReadRequest, infer_columns};
+pub use parquet::{FileCondition, FileTest, ParquetColumn, ParquetSchema, parquet_schema};
+pub use read::{BatchReader, FileForm, FileRows, ReadRequest, infer_columns, infer_json_columns};
 pub use rejected::{Fault, FaultKind, Rejections};
 pub use schema::{FileColumn, file_schema};
 pub use source::Compression;

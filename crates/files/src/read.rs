@@ -9,6 +9,8 @@ use hobt_txn::Progress;
 
 use crate::encoding::CodePage;
 use crate::infer::{Header, Inferred, infer_text};
+use crate::json_lines::{JsonRows, infer_json, line_layout};
+use crate::parquet::{FileCondition, ParquetRows};
 use crate::rejected::Rejections;
 use crate::schema::FileColumn;
 use crate::source::{SourceFile, note_sizes};
@@ -20,13 +22,18 @@ use crate::text::{TextLayout, TextRows};
 pub enum FileForm {
     /// Rows of fields that terminators end.
     Text(TextLayout),
+    /// JSON lines: one object a line.
+    JsonLines,
+    /// Parquet.
+    Parquet,
 }
 
 impl FileForm {
     /// Whether files of this form say which values parts of them have.
     pub fn has_statistics(&self) -> bool {
         match self {
-            FileForm::Text(_) => false,
+            FileForm::Text(_) | FileForm::JsonLines => false,
+            FileForm::Parquet => true,
         }
     }
 }
@@ -44,6 +51,8 @@ pub struct ReadRequest {
     pub columns: Vec<FileColumn>,
     /// How many fields each row has exactly; `None` if it may have more than the columns need.
     pub fields: Option<usize>,
+    /// Conditions on columns: parts of a file without a row that fulfils them are left out where the file says so.
+    pub conditions: Vec<FileCondition>,
     /// The first row of each file that is read, from 1.
     pub first_row: u64,
     /// The last.
@@ -87,6 +96,8 @@ impl ReadRequest {
         }
         let (request, projection) = (self.clone(), projection.to_vec());
         Ok(match &self.form {
+            FileForm::JsonLines => Arc::new(JsonRows::new(request, projection)),
+            FileForm::Parquet => Arc::new(ParquetRows::new(request, projection)),
             FileForm::Text(layout) => Arc::new(TextRows::new(request, layout.clone(), projection)),
         })
     }
@@ -105,6 +116,19 @@ pub fn infer_columns(
     code_page: CodePage,
     header: Header,
 ) -> Result<Inferred, SqlError> {
+    Ok(infer_text(layout, &sample(path, layout, code_page)?, header))
+}
+
+/// The columns of a file of JSON lines, from its first lines.
+///
+/// # Errors
+/// The file cannot be read, or is no text of its encoding.
+pub fn infer_json_columns(path: &Path, code_page: CodePage) -> Result<Inferred, SqlError> {
+    Ok(infer_json(&sample(path, &line_layout(), code_page)?))
+}
+
+/// The first whole rows of a text file.
+fn sample(path: &Path, layout: &TextLayout, code_page: CodePage) -> Result<String, SqlError> {
     let mut file = SourceFile::open(path, code_page, true, &Arc::default())?;
     let mut bytes = Vec::new();
     let read = file.append(&mut bytes, SAMPLE_BYTES)?;
@@ -114,5 +138,5 @@ pub fn infer_columns(
         let (row, line) = (cut.rows, 1 + memchr::memchr_iter(b'\n', &bytes[..at]).count());
         errors::BULK_TEXT_ENCODING.with([&row, &line, &path.display()])
     })?;
-    Ok(infer_text(layout, &text, header))
+    Ok(text.into_owned())
 }

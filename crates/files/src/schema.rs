@@ -17,6 +17,8 @@ pub struct FileColumn {
     pub nullable: bool,
     /// The field of a row that it is read from, from 0. In Parquet the column of the file.
     pub field: usize,
+    /// The path of the property that it is read from, in JSON; its name if absent.
+    pub path: Option<String>,
 }
 
 /// Columns in their carriers.

@@ -1,5 +1,7 @@
 //! The operator that reads rows of files: one output partition for each worker.
 
+mod conditions;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
 use super::turn::Turn;
+use conditions::file_conditions;
 use hobt_table::{FileRead, StatementRun};
 use hobt_udf::external;
 
@@ -80,6 +83,7 @@ impl FileScanExec {
         }
         let mut request = self.files.request().clone();
         request.batch_rows = batch_rows;
+        request.conditions = file_conditions(&self.conditions, &request.columns);
         let rows = request.open(&self.projection)?;
         *started = Some(Arc::clone(&rows));
         Ok(rows)

@@ -46,8 +46,10 @@ impl BlockFaults {
 pub(crate) struct BlockColumn<'b> {
     pub(crate) block: &'b Block<'b>,
     pub(crate) column: &'b FileColumn,
-    /// Its place among the columns that are read.
+    /// Its place among the request's columns.
     pub(crate) place: usize,
+    /// Its place among the block's fields of a row.
+    pub(crate) field: usize,
 }
 
 /// What a conversion makes of a text: a value, NULL, or what is wrong.
@@ -96,7 +98,7 @@ impl BlockColumn<'_> {
     fn each<T>(&self, faults: &mut BlockFaults, read: impl Fn(&str) -> Read<T>, mut append: impl FnMut(Option<T>)) {
         let Block { text, fields, width, quote, .. } = self.block;
         for (row, fields) in fields.chunks_exact(*width).enumerate() {
-            let field = fields[self.column.field];
+            let field = fields[self.field];
             let owned;
             let value = &text[field.range()];
             let value = match quote {
@@ -217,7 +219,7 @@ impl BlockColumn<'_> {
         let units = |text: &str| if is_ascii { text.len() } else { text.chars().map(char::len_utf16).sum() };
         let Block { text, fields, width, quote, .. } = self.block;
         for (row, fields) in fields.chunks_exact(*width).enumerate() {
-            let field = fields[self.column.field];
+            let field = fields[self.field];
             let owned;
             let value = match quote {
                 Some(quote) if field.is_doubled() => {

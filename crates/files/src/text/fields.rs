@@ -27,6 +27,11 @@ impl Field {
         Field { start: start as u32, length: (end - start) as u32 | flags }
     }
 
+    /// A text, empty or not.
+    pub(crate) fn text(start: usize, end: usize) -> Field {
+        Field::new(start, end, QUOTED)
+    }
+
     pub(crate) fn range(self) -> std::ops::Range<usize> {
         let start = self.start as usize;
         start..start + (self.length & (DOUBLED - 1)) as usize

@@ -10,8 +10,10 @@
 //! | `fields` | the fields of rows |
 //! | `parse` | values from the text of a field |
 //! | `columns` | columns of values |
-//! | `reader` | batches of rows |
+//! | `batch` | a batch of rows, without those that cannot be read |
+//! | `reader` | batches of text files |
 
+pub(crate) mod batch;
 pub(crate) mod columns;
 pub(crate) mod cut;
 pub(crate) mod fields;

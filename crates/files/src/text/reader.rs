@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hobt_base::{SqlError, errors};
 use memchr::memchr_iter;
 
 use super::TextLayout;
-use super::columns::{Block, BlockColumn, BlockFaults};
+use super::batch::{BatchBuilder, RowPlace};
+use super::columns::{Block, BlockFaults};
 use super::fields::{Field, Fields, RowFault, RowShape, STRETCH_BYTES_MAX};
 use crate::encoding::CodePage;
 use crate::read::{BatchReader, FileRows, ReadRequest};
-use crate::rejected::{Fault, FaultKind};
+use crate::rejected::FaultKind;
 use crate::schema::{FileColumn, file_schema};
 use crate::stretches::{Bounds, Cutter, Stretch, Stretches};
 
@@ -27,6 +27,8 @@ pub(crate) struct TextRows {
     stretches: Stretches,
     /// The columns that are read, by their places among all.
     projection: Vec<usize>,
+    /// Their fields.
+    fields: Vec<usize>,
     schema: SchemaRef,
     shape: RowShape,
 }
@@ -47,7 +49,8 @@ impl TextRows {
         let least = request.fields.unwrap_or(least);
         let wanted = columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
         let shape = RowShape { wanted, least, is_exact: request.fields.is_some() };
-        TextRows { schema: file_schema(&columns), request, layout, stretches, projection, shape }
+        let fields = columns.iter().map(|column| column.field).collect();
+        TextRows { schema: file_schema(&columns), request, layout, stretches, projection, fields, shape }
     }
 }
 
@@ -73,13 +76,6 @@ struct Current {
     /// Where its next row begins, and the row's number.
     at: usize,
     row: u64,
-}
-
-/// Where the rows of a batch begin, for their faults.
-struct BatchRows {
-    first: u64,
-    starts: Vec<usize>,
-    end: usize,
 }
 
 impl BatchReader for TextReader {
@@ -138,23 +134,33 @@ impl TextRows {
         }
         let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(16, self.request.batch_rows.max(16));
         fields.clear();
-        let mut rows = BatchRows { first: current.row, starts: Vec::with_capacity(most), end: 0 };
+        let mut rows: Vec<RowPlace> = Vec::with_capacity(most);
         let mut faults = BlockFaults::default();
-        while rows.starts.len() < most && current.row <= self.request.last_row {
+        while rows.len() < most && current.row <= self.request.last_row {
             let start = reading.position();
             let Some(read) = reading.next_row(fields) else { break };
             if let Err(fault) = read {
-                self.note_fault(fault, &mut faults, rows.starts.len(), (current, start))?;
+                self.note_fault(fault, &mut faults, rows.len(), (current, start))?;
             }
-            rows.starts.push(start);
+            rows.push(RowPlace { row: current.row, start, end: reading.position() });
             current.row += 1;
         }
-        rows.end = reading.position();
-        current.at = rows.end;
-        if rows.starts.is_empty() {
+        current.at = reading.position();
+        if rows.is_empty() {
             return Ok(None);
         }
-        self.built(current, fields, &rows, faults).map(Some)
+        let Current { text, is_ascii, .. } = current;
+        let width = self.shape.wanted.max(1);
+        // A row without a wanted field still counts.
+        fields.resize(rows.len() * width, Field::default());
+        let block = Block { text, is_ascii: *is_ascii, fields, width, quote: self.layout.quote };
+        let builder = BatchBuilder {
+            request: &self.request,
+            projection: &self.projection,
+            schema: &self.schema,
+            file: self.stretches.file(current.file),
+        };
+        builder.build(&block, (&self.fields, &rows), faults, (text, current.first_line)).map(Some)
     }
 
     /// Notes what is wrong with a row's fields.
@@ -181,56 +187,6 @@ impl TextRows {
         faults.add(row, field, kind, "");
         Ok(())
     }
-
-    fn built(
-        &self,
-        current: &Current,
-        fields: &[Field],
-        rows: &BatchRows,
-        mut faults: BlockFaults,
-    ) -> Result<RecordBatch, SqlError> {
-        let Current { text, is_ascii, .. } = current;
-        // Rows whose fields are wrong have no values that could be wrong.
-        let of_fields = std::mem::take(&mut faults.by_row);
-        let width = self.shape.wanted.max(1);
-        let block = Block { text, is_ascii: *is_ascii, fields, width, quote: self.layout.quote };
-        let mut arrays = Vec::with_capacity(self.projection.len());
-        for &place in &self.projection {
-            let column = &self.request.columns[place];
-            arrays.push(BlockColumn { block: &block, column, place }.array(&mut faults)?);
-        }
-        let count = rows.starts.len();
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(internal)?;
-        faults
-            .by_row
-            .extend(of_fields.iter().map(|(row, (field, kind, value))| (*row, (*field, *kind, value.clone()))));
-        if faults.by_row.is_empty() {
-            return Ok(batch);
-        }
-        for (&row, (place, kind, value)) in &faults.by_row {
-            let start = rows.starts[row];
-            let end = rows.starts.get(row + 1).copied().unwrap_or(rows.end);
-            let is_of_fields = of_fields.contains_key(&row);
-            let known = match is_of_fields {
-                true => self.request.columns.iter().find(|column| column.field == *place),
-                false => self.request.columns.get(*place),
-            };
-            let fault = Fault {
-                file: self.stretches.file(current.file).clone(),
-                row: rows.first + row as u64,
-                line: current.line(start),
-                column: known.map_or(*place, |column| column.field) + 1,
-                name: known.map_or_else(|| (place + 1).to_string(), |column| column.name.clone()),
-                type_name: known.map_or_else(String::new, |column| column.sql_type.to_string()),
-                kind: *kind,
-                value: value.clone(),
-            };
-            self.request.rejections.add(fault, &text.as_bytes()[start..end])?;
-        }
-        let kept = BooleanArray::from((0..count).map(|row| !faults.by_row.contains_key(&row)).collect::<Vec<_>>());
-        filter_record_batch(&batch, &kept).map_err(internal)
-    }
 }
 
 impl Current {
@@ -238,8 +194,4 @@ impl Current {
     fn line(&self, at: usize) -> u64 {
         self.first_line + memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() as u64
     }
-}
-
-fn internal(error: arrow::error::ArrowError) -> SqlError {
-    SqlError::internal(error.to_string())
 }

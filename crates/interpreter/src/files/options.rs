@@ -11,6 +11,10 @@ pub(super) enum Form {
     Char,
     /// `FORMAT = 'CSV'`.
     Csv,
+    /// `FORMAT = 'JSON'`: one object a line.
+    JsonLines,
+    /// `FORMAT = 'PARQUET'`.
+    Parquet,
 }
 
 /// What the options of a source of files say.
@@ -149,6 +153,8 @@ impl FileOptions {
     fn form_named(&self, name: &str, item: &OptionItem) -> Result<Form, SqlError> {
         Ok(match name.to_ascii_uppercase().as_str() {
             "CSV" => Form::Csv,
+            "PARQUET" => Form::Parquet,
+            "JSON" | "JSONL" | "NDJSON" => Form::JsonLines,
             "DELTA" | "ORC" | "AVRO" => return Err(SqlError::not_supported(format!("FORMAT = '{name}'"))),
             _ => return Err(wrong_value(item)),
         })
@@ -167,7 +173,7 @@ impl FileOptions {
     pub(super) fn layout(&self, form: Form) -> TextLayout {
         let (end, quote): (&[u8], _) = match form {
             Form::Csv => (b",", Some(self.quote.unwrap_or(b'"'))),
-            Form::Char => (b"\t", self.quote),
+            Form::Char | Form::JsonLines | Form::Parquet => (b"\t", self.quote),
         };
         let (row_end, strips_return) = match &self.row_end {
             None | Some(RowEnd::Line) => (b"\n".to_vec(), true),

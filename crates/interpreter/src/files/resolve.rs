@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
 use hobt_binder::{Resolved, SourceColumn};
-use hobt_catalog::Table;
-use hobt_files::{FileColumn, FileForm, Header, ReadRequest, Rejections, files_of, infer_columns};
+use hobt_catalog::{Table, name_equals};
+use hobt_files::{
+    FileColumn, FileForm, Header, ParquetColumn, ReadRequest, Rejections, files_of, infer_columns, infer_json_columns,
+    parquet_schema,
+};
 use hobt_table::FileRead;
 use hobt_tsql::ast::{FileSource, FileTarget};
 use hobt_types::{Collation, SqlType};
@@ -58,6 +61,7 @@ impl Names<'_> {
             fields: shape.fields,
             first_row: shape.first_row,
             last_row: options.last_row,
+            conditions: Vec::new(),
             batch_rows: 1024,
             row_bytes_max: ROW_BYTES_MAX,
             error_file,
@@ -81,10 +85,16 @@ impl Names<'_> {
         options: &FileOptions,
         files: &[PathBuf],
     ) -> Result<Shape, SqlError> {
-        let form = options.form.unwrap_or_else(|| match &source.target {
+        let Some(first) = files.first() else { return Err(SqlError::internal("a source without files")) };
+        let form = options.form.or_else(|| form_of(first)).unwrap_or(match &source.target {
             Some(_) => Form::Char,
             None => Form::Csv,
         });
+        match form {
+            Form::Parquet => return self.parquet_shape(source, types, options, first),
+            Form::JsonLines => return self.json_shape(source, types, options, first),
+            Form::Char | Form::Csv => {}
+        }
         let layout = options.layout(form);
         let first_row = options.first_row.unwrap_or(if options.has_header == Some(true) { 2 } else { 1 });
         let form = FileForm::Text(layout.clone());
@@ -103,17 +113,96 @@ impl Names<'_> {
             None if options.first_row.is_some() => Header::No,
             None => Header::Guess,
         };
-        let Some(first) = files.first() else { return Err(SqlError::internal("a source without files")) };
         let inferred = infer_columns(first, &layout, options.code_page(), header)?;
         if inferred.columns.is_empty() {
             return Err(errors::BULK_WITHOUT_COLUMNS.with([&first.display()]));
         }
         let first_row = options.first_row.unwrap_or(if inferred.has_header { 2 } else { 1 });
         let fields = Some(inferred.columns.len());
-        let column = |(field, (name, sql_type))| FileColumn { name, sql_type, nullable: true, field };
+        let column = |(field, (name, sql_type))| FileColumn { name, sql_type, nullable: true, field, path: None };
         let columns: Vec<FileColumn> = inferred.columns.into_iter().enumerate().map(column).collect();
         let collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
         Ok(Shape { form, columns, collations, fields, first_row, row_bytes: inferred.row_bytes })
+    }
+
+    /// Columns of JSON lines are found by their names, or by paths.
+    fn json_shape(
+        &self,
+        source: &FileSource,
+        types: &[SqlType],
+        options: &FileOptions,
+        first: &Path,
+    ) -> Result<Shape, SqlError> {
+        let (mut columns, mut collations) = match &source.target {
+            Some(target) => self.columns_of_target(target, options)?,
+            None => listed_columns(source, types)?,
+        };
+        let mut row_bytes = 100.0;
+        if columns.is_empty() {
+            let inferred = infer_json_columns(first, options.code_page())?;
+            if inferred.columns.is_empty() {
+                return Err(errors::BULK_WITHOUT_COLUMNS.with([&first.display()]));
+            }
+            row_bytes = inferred.row_bytes;
+            let column = |(field, (name, sql_type))| FileColumn { name, sql_type, nullable: true, field, path: None };
+            columns = inferred.columns.into_iter().enumerate().map(column).collect();
+            collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
+        }
+        let (form, first_row) = (FileForm::JsonLines, options.first_row.unwrap_or(1));
+        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes })
+    }
+
+    /// Columns of Parquet files are found by their names, or, if none of a table's names is there, by their places.
+    fn parquet_shape(
+        &self,
+        source: &FileSource,
+        types: &[SqlType],
+        options: &FileOptions,
+        first: &Path,
+    ) -> Result<Shape, SqlError> {
+        let found = parquet_schema(first)?;
+        let place = |name: &str| found.columns.iter().position(|column| name_equals(&column.name, name));
+        let missing = |name: &str| errors::BULK_PARQUET_COLUMN.with([&first.display(), &name]);
+        let (mut columns, collations) = if let Some(target) = &source.target {
+            self.columns_of_target(target, options)?
+        } else if source.columns.is_empty() {
+            let column = |(field, found): (usize, &ParquetColumn)| FileColumn {
+                name: found.name.clone(),
+                sql_type: found.sql_type,
+                nullable: true,
+                field,
+                path: None,
+            };
+            let columns: Vec<FileColumn> = found.columns.iter().enumerate().map(column).collect();
+            let collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
+            (columns, collations)
+        } else {
+            listed_columns(source, types)?
+        };
+        let by_place = source.target.is_some()
+            && columns.iter().all(|column| place(&column.name).is_none())
+            && columns.len() == found.columns.len();
+        for (at, column) in columns.iter_mut().enumerate() {
+            let listed = source.columns.get(at);
+            if by_place
+                || listed.is_some_and(|listed| listed.ordinal.is_some())
+                || (listed.is_none() && source.target.is_none())
+            {
+                if column.field >= found.columns.len() {
+                    return Err(missing(&column.name));
+                }
+                continue;
+            }
+            let name = listed.and_then(|listed| listed.path.as_deref()).unwrap_or(&column.name);
+            column.field = place(name.trim_start_matches("$.")).ok_or_else(|| missing(name))?;
+        }
+        if columns.is_empty() {
+            return Err(errors::BULK_WITHOUT_COLUMNS.with([&first.display()]));
+        }
+        let bytes = std::fs::metadata(first).map_or(0, |found| found.len());
+        let row_bytes = (bytes as f64 / (found.rows.max(1) as f64)).max(0.01);
+        let (form, first_row) = (FileForm::Parquet, options.first_row.unwrap_or(1));
+        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes })
     }
 
     /// The columns of a table that fields fill. Fields stand for all columns that are not computed, in their order.
@@ -133,10 +222,22 @@ impl Names<'_> {
             let has_default = column.default.is_some() && !options.keeps_nulls;
             let is_ignored = column.identity.is_some() && !options.keeps_identity;
             let nullable = column.nullable || has_default || is_ignored;
-            columns.push(FileColumn { name: column.name.clone(), sql_type: column.sql_type, nullable, field });
+            let (name, path) = (column.name.clone(), None);
+            columns.push(FileColumn { name, sql_type: column.sql_type, nullable, field, path });
             collations.push(column.collation);
         }
         Ok((columns, collations))
+    }
+}
+
+/// The form that a file's name tells, whatever compresses it.
+fn form_of(file: &Path) -> Option<Form> {
+    let name = file.file_name()?.to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    match name.rsplit_once('.')?.1 {
+        "parquet" => Some(Form::Parquet),
+        "jsonl" | "ndjson" | "json" => Some(Form::JsonLines),
+        _ => None,
     }
 }
 
@@ -159,7 +260,8 @@ fn listed_columns(
         };
         let collation = hobt_binder::collation_of(*sql_type, column.collation.as_ref())?;
         collations.push(collation.or_else(|| collation_of(*sql_type)));
-        columns.push(FileColumn { name: column.name.value.clone(), sql_type: *sql_type, nullable: true, field });
+        let (name, path) = (column.name.value.clone(), column.path.clone());
+        columns.push(FileColumn { name, sql_type: *sql_type, nullable: true, field, path });
     }
     Ok((columns, collations))
 }
