@@ -7,6 +7,7 @@
 //! Not here: where files may lie (crate `engine`), statements (crate `interpreter`), and scans of files in plans (crate
 //! `operators`).
 
+mod batches;
 mod encoding;
 mod file_set;
 mod infer;
@@ -19,6 +20,7 @@ mod source;
 mod stretches;
 mod text;
 
+pub use batches::FileBatches;
 pub use encoding::CodePage;
 pub use file_set::{files_of, fixed_part, is_pattern};
 pub use infer::{Header, Inferred};

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use hobt_base::{SqlError, errors};
 use hobt_txn::Progress;
 
+use crate::batches::FileBatches;
 use crate::encoding::CodePage;
 use crate::infer::{Header, Inferred, infer_text};
 use crate::json_lines::{JsonRows, infer_json, line_layout};
@@ -63,6 +64,8 @@ pub struct ReadRequest {
     pub row_bytes_max: usize,
     /// The new file that takes rejected rows.
     pub error_file: Option<PathBuf>,
+    /// The reading that this request continues, if it is one of several.
+    pub batches: Option<Arc<FileBatches>>,
     /// Rows that cannot be read.
     pub rejections: Arc<Rejections>,
     /// Counts the bytes that are read; [`ReadRequest::open`] adds those of the files to its whole.
@@ -90,6 +93,13 @@ impl ReadRequest {
     /// # Errors
     /// Those of files that must be looked at first.
     pub fn open(&self, projection: &[usize]) -> Result<Arc<dyn FileRows>, SqlError> {
+        match &self.batches {
+            Some(batches) => batches.rows(|| self.begin(projection)),
+            None => self.begin(projection),
+        }
+    }
+
+    fn begin(&self, projection: &[usize]) -> Result<Arc<dyn FileRows>, SqlError> {
         note_sizes(&self.files, &self.progress);
         if let Some(path) = &self.error_file {
             self.rejections.put_into(path)?;

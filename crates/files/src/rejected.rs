@@ -91,6 +91,8 @@ pub struct Rejections {
 #[derive(Debug, Default)]
 struct State {
     count: u64,
+    /// Rows that were taken to be shown.
+    shown: u64,
     faults: Vec<Fault>,
     /// Where the rows themselves are put, and the messages.
     files: Option<(PathBuf, File, File)>,
@@ -145,12 +147,14 @@ impl Rejections {
         Ok(())
     }
 
-    /// How many rows were rejected, and what is wrong with the first of them, in the order of their rows.
+    /// How many rows were rejected since the last call, and what is wrong with the first of them, in the order of their rows.
     pub fn taken(&self) -> (u64, Vec<Fault>) {
         let mut state = self.state.lock();
         let mut faults = std::mem::take(&mut state.faults);
         faults.sort_by(|a, b| (&a.file, a.row).cmp(&(&b.file, b.row)));
-        (std::mem::take(&mut state.count), faults)
+        let count = state.count - state.shown;
+        state.shown = state.count;
+        (count, faults)
     }
 }
 

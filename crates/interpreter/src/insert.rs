@@ -21,6 +21,7 @@ use super::failure::Failure;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
+use super::reading::is_private;
 use crate::capture::Captured;
 use crate::direct::learned::Learned;
 use crate::insert_target::Target;
@@ -29,6 +30,7 @@ use crate::plans::ChangeShown;
 use hobt_binder::{BindOptions, Binder, OutputInput, QueryHints, SourceColumn};
 use hobt_operators::WriteTarget;
 use hobt_table::StatementRun;
+use hobt_txn::locks::LockMode;
 
 pub(super) use values::default_of;
 
@@ -131,7 +133,13 @@ impl Interpreter<'_> {
                 _ => Vec::new(),
             };
             let (database, table) = target.table();
-            used.push(UsedTable::changed(database, table, &insert.target.hints));
+            let mut changed = UsedTable::changed(database, Arc::clone(&table), &insert.target.hints);
+            let is_lone_heap = table.indexes.len() == 1 && !table.is_clustered();
+            if this.loads_beside_others && is_lone_heap && locks_table(insert) && !is_private(&changed.database, &table)
+            {
+                changed.mode = LockMode::BulkUpdate;
+            }
+            used.push(changed);
             used.extend(into.as_ref().map(OutputTarget::used));
             Ok(((target, into), used))
         })

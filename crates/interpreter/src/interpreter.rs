@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, SqlError};
+use hobt_files::FileBatches;
 use hobt_table::StatementRun;
 
 use super::capture::Capture;
@@ -86,6 +87,10 @@ pub(super) struct Interpreter<'s> {
     pub(super) text: Arc<str>,
     /// Collects the result sets of an `INSERT … EXEC`, instead of the client.
     pub(super) capture: Option<Capture>,
+    /// Whether an `INSERT` that locks its table lets others load into it at once: it is a `BULK INSERT`.
+    pub(super) loads_beside_others: bool,
+    /// The reading of files that the statements of a load in batches continue.
+    pub(super) file_batches: Option<Arc<FileBatches>>,
     /// Whether rows are being read for statistics.
     pub(super) is_gathering: bool,
     /// The sequences that the running statement names.

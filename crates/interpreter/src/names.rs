@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use hobt_base::{SqlError, errors, number};
 use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
+use hobt_files::FileBatches;
 use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{
     FileSource, ForceSeek, Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName,
@@ -85,6 +86,8 @@ pub(super) struct Names<'a> {
     used: Rc<RefCell<Vec<UsedTable>>>,
     pub(super) sequences: SharedSequences,
     changed_keys: &'a [ChangedKeys],
+    /// The reading of files that the statement continues.
+    pub(super) file_batches: Option<&'a Arc<FileBatches>>,
     /// The names, in lower case, of tables that are assumed not to exist. If set, names are only checked and nothing
     /// must have an effect. `None` for a statement that runs.
     looks_without: Option<&'a HashSet<String>>,
@@ -113,6 +116,7 @@ impl Interpreter<'_> {
             used: Rc::default(),
             sequences: Rc::clone(&self.sequences),
             changed_keys: &self.changed_keys,
+            file_batches: self.file_batches.as_ref(),
             looks_without: None,
             of_module: None,
         }

@@ -48,6 +48,8 @@ impl Interpreter<'_> {
                 | LockMode::SharedIntentUpdate
                 | LockMode::SharedIntentExclusive
                 | LockMode::UpdateIntentExclusive
+                // A load beside others locks the partitions to publish its rows.
+                | LockMode::BulkUpdate
         );
         let database_tag = database.storage().database_tag();
         if !is_intent || context.row_locks(database_tag, table.base_index().partitions[0].hobt).is_some() {

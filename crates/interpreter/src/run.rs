@@ -53,6 +53,8 @@ pub fn run_batch(
         sink,
         text: Arc::from(text),
         capture: None,
+        loads_beside_others: false,
+        file_batches: None,
         is_gathering: false,
         sequences: SharedSequences::default(),
         changed_keys: Vec::new(),

@@ -278,6 +278,26 @@ impl RowLocks {
         self.last_page.store(0, Ordering::Relaxed);
     }
 
+    /// Locks partitions exclusively before a load makes rows part of them, if the table is locked for loads beside others
+    /// (`BU`): their publications, and what undoes them, must not meet. Waits.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock`].
+    pub fn lock_to_publish(&self, hobts: &[HobtId], is_cancelled: &dyn Fn() -> bool) -> Result<(), LockError> {
+        let (database, object) = self.table();
+        if self.manager.mode_held(&self.owner, &LockResource::Object(database, object)) != Some(LockMode::BulkUpdate) {
+            return Ok(());
+        }
+        // All loads lock partitions in one order.
+        let mut hobts = hobts.to_vec();
+        hobts.sort_unstable();
+        hobts.into_iter().try_for_each(|hobt| {
+            let resource = LockResource::Hobt(database, hobt);
+            self.manager.lock(&self.owner, resource, LockMode::Exclusive, self.settings.patience, is_cancelled)?;
+            Ok(())
+        })
+    }
+
     /// Locks the table exclusively in place of its rows, for a load. Does not wait: returns `false` if a lock
     /// conflicts.
     pub fn lock_table_to_load(&self) -> bool {

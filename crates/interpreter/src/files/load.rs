@@ -1,7 +1,10 @@
 //! `BULK INSERT` and `COPY INTO`: an `INSERT` whose query reads files.
 
+use std::sync::Arc;
+
 use hobt_base::{SqlError, errors};
 use hobt_catalog::Table;
+use hobt_files::FileBatches;
 use hobt_tsql::ast::{
     BulkInsert, ChangeTarget, ColumnName, Expression, FileSource, FileTarget, FunctionArguments, FunctionCall,
     Identifier, Insert, InsertSource, ObjectName, Query, QueryBody, Select, SelectItem, Span, TableHint, TableSource,
@@ -10,6 +13,7 @@ use hobt_tsql::ast::{
 
 use super::options::FileOptions;
 use crate::direct::learned::Learned;
+use crate::event::DoneKind;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::names::invalid_object;
@@ -28,9 +32,31 @@ impl Interpreter<'_> {
         if has_identity {
             self.state.identity_insert = options.keeps_identity.then_some((place.database.id(), table.id));
         }
-        let done = self.insert(&insert, false, &mut Learned::default());
+        self.loads_beside_others = !has_identity;
+        self.file_batches = options.batch_rows.map(|_| Arc::new(FileBatches::new(options.max_errors)));
+        let done = self.insert_batches(&insert, options.batch_rows);
+        (self.loads_beside_others, self.file_batches) = (false, None);
         self.state.identity_insert = before;
         done
+    }
+}
+
+impl Interpreter<'_> {
+    /// Runs the `INSERT` of a load once, or, with `batch_rows`, for so many rows at a time until all are in the table. Each
+    /// is a transaction of its own, unless one is open.
+    fn insert_batches(&mut self, insert: &Insert, batch_rows: Option<u64>) -> Result<Outcome, Failure> {
+        let (Some(batch_rows), Some(batches)) = (batch_rows, self.file_batches.clone()) else {
+            return self.insert(insert, false, &mut Learned::default());
+        };
+        let mut rows = 0;
+        loop {
+            batches.begin(usize::try_from(batch_rows).unwrap_or(usize::MAX));
+            let done = self.insert(insert, false, &mut Learned::default())?;
+            rows += done.rows.unwrap_or(0);
+            if batches.is_finished() {
+                return Ok(Outcome::counted(DoneKind::Insert, rows));
+            }
+        }
     }
 }
 

@@ -51,7 +51,10 @@ impl Names<'_> {
         let run = self.statement()?;
         let bytes: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|found| found.len()).sum();
         let expected_rows = options.rows_expected.map_or(bytes as f64 / shape.row_bytes, |rows| rows as f64);
-        let rejections = Arc::new(Rejections::new(options.max_errors));
+        let rejections = match self.file_batches {
+            Some(batches) => Arc::clone(batches.rejections()),
+            None => Arc::new(Rejections::new(options.max_errors)),
+        };
         run.note_rejections(source.span.position.line, &rejections);
         let request = ReadRequest {
             files,
@@ -65,6 +68,7 @@ impl Names<'_> {
             batch_rows: 1024,
             row_bytes_max: ROW_BYTES_MAX,
             error_file,
+            batches: self.file_batches.cloned(),
             rejections,
             progress: Arc::clone(&self.state.progress),
         };

@@ -20,7 +20,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
 use hobt_access::{AccessError, LoadedRuns, Loader};
-use hobt_base::{ObjectId, SqlError};
+use hobt_base::{HobtId, ObjectId, SqlError};
 use hobt_catalog::IndexKeyColumn;
 use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
@@ -31,6 +31,7 @@ use super::{WriteTarget, column, insert_one_by_one};
 use crate::held::HeldBatches;
 use crate::index_build::IndexBuild;
 use crate::role::{Join, Role, role};
+use crate::row_lock::lock_error;
 use crate::runner::{Reader, drain, finish, run_query};
 use crate::workers::WorkerPool;
 use hobt_table::StatementRun;
@@ -286,6 +287,12 @@ fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> R
     for id in files {
         let file = target.heaps()[0].storage().file(id).map_err(|error| target.sql_error(error))?;
         file.disk().sync().map_err(|error| target.sql_error(AccessError::Disk(error)))?;
+    }
+    if let Some(locks) = target.row_locks(run) {
+        let filled = target.heaps().iter().zip(&by_partition).filter(|(_, loaded)| !loaded.is_empty());
+        let hobts: Vec<HobtId> = filled.map(|(hobt, _)| hobt.id()).collect();
+        let locked = locks.lock_to_publish(&hobts, &|| run.is_cancelled());
+        locked.map_err(|error| lock_error(run.context.lock_owner().session(), error))?;
     }
     for (hobt, loaded) in target.heaps().iter().zip(by_partition) {
         if !loaded.is_empty() {
