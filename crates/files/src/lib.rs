@@ -2,3 +2,5 @@
 //!
 //! Not here: where files may lie (crate `engine`), statements (crate `interpreter`), and scans of files in plans (crate
 //! `operators`).
+
+pub mod write;
