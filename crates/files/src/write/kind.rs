@@ -61,17 +61,13 @@ impl FileName {
     /// The kind of file.
     ///
     /// # Errors
-    /// If the ending says none, or the file is Parquet and would be compressed once more.
+    /// If the ending says none.
     pub fn known_kind(self, path: &Path) -> Result<FileKind> {
-        let kind = self.kind.ok_or_else(|| {
+        self.kind.ok_or_else(|| {
             let endings: Vec<String> = ENDINGS.iter().map(|(ending, _)| format!(".{ending}")).collect();
             let endings = endings.join(", ");
             let text = format!("{} does not say what it is: {endings} do, and .gz or .zst behind them", path.display());
             WriteError::Unfit(text)
-        })?;
-        if kind == FileKind::Parquet && self.compression != Compression::None {
-            return Err(WriteError::Unfit("Parquet is compressed inside: name the file .parquet".to_owned()));
-        }
-        Ok(kind)
+        })
     }
 }

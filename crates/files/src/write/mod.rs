@@ -119,12 +119,20 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Whether a file may be written under this name. Creates nothing.
+/// Whether a file may be written under this name with these options. Creates nothing.
 ///
 /// # Errors
-/// If its folder is missing, it is a folder or a device, or it is there and is not to be replaced.
-pub fn check_path(path: &Path, replaces: bool) -> Result<()> {
-    new_file::check(path, replaces)
+/// If its folder is missing, it is a folder or a device, it is there and is not to be replaced, or the options are not
+/// possible.
+pub fn check(path: &Path, options: &WriteOptions) -> Result<()> {
+    match &options.format {
+        Format::Csv(csv) => drop(Csv::new(csv)?),
+        Format::Parquet(_) if options.compression != Compression::None => {
+            return Err(WriteError::Unfit("Parquet is compressed inside: its name has no .gz or .zst".to_owned()));
+        }
+        Format::Json(_) | Format::Parquet(_) => {}
+    }
+    new_file::check(path, options.replaces)
 }
 
 /// How much a part has.
@@ -157,8 +165,9 @@ impl FileWriter {
     /// Creates the file under a temporary name. Blocks on the disk.
     ///
     /// # Errors
-    /// As [`check_path`], and if the columns or the options are not possible in that format.
+    /// As [`check`], and if the columns are not possible in that format.
     pub fn create(path: &Path, columns: Vec<Column>, options: &WriteOptions) -> Result<FileWriter> {
+        check(path, options)?;
         check_columns(&columns, &options.format)?;
         let file = |()| NewFile::create(path, options.replaces);
         let threads = options.threads.max(1);

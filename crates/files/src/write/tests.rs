@@ -492,9 +492,11 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         assert!(refused(&path, &[named("a"), named("")], format.clone()).contains("column 2 has no name"));
         assert!(refused(&path, &[named("a"), named("a")], format).contains("column 2 has the name a"));
     }
+    let compression = Compression::Gzip;
+    let twice = WriteOptions { compression, ..WriteOptions::new(Format::Parquet(Timestamps::Exact)) };
+    assert!(check(&path, &twice).expect_err("refused").to_string().contains("inside"));
     assert_eq!(names_in(folder.path()), Vec::<String>::new());
     let kind = |name: &str| FileName::of(Path::new(name)).known_kind(Path::new(name));
     assert_eq!(kind("X.TSV.Zst").expect("a kind"), FileKind::Tsv);
-    assert!(kind("a.parquet.gz").expect_err("refused").to_string().contains("inside"));
     assert!(kind("a.txt").expect_err("refused").to_string().contains(".parquet"));
 }
