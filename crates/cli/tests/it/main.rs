@@ -13,6 +13,7 @@ mod crashes;
 mod definitions;
 mod disks;
 mod estimates;
+mod export;
 mod files;
 mod full_log;
 mod hints;
