@@ -1,12 +1,13 @@
-//! Times the export of a query, again and again, in one process, so that the buffer pool is warm from the second time on.
+//! Times the export of a query, again and again, in one process, so that the buffer pool is warm from the second time
+//! on.
 //!
 //! ```text
 //! cargo run --release -p hobt-cli --example export_rate -- DATA DATABASE QUERY FILE [RUNS]
 //! ```
 //!
-//! The ending of `FILE` says the format, as for `hobt export`; the file is replaced each time. Without `RUNS` each line of
-//! the standard input, whatever is in it, makes one run, until the input ends: so another program can take turns with it
-//! (`bench/peers`). Prints the seconds, rows, bytes and MB/s of each run.
+//! The ending of `FILE` says the format, as for `hobt export`; the file is replaced each time. Without `RUNS` each line
+//! of the standard input, whatever is in it, makes one run, until the input ends: so another program can take turns
+//! with it (`bench/peers`). Prints the seconds, rows, bytes and MB/s of each run.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! Bytes that grow at their end, written a word at a time.
 //!
 //! A short value is stored as a whole word of 8 or 16 bytes, of which the next value overwrites what is too much: one
-//! store of a known size where a copy of a few bytes would be a loop. So the bytes behind the end are allocated and have
-//! any content, and a row makes room for itself before it is written.
+//! store of a known size where a copy of a few bytes would be a loop. So the bytes behind the end are allocated and
+//! have any content, and a row makes room for itself before it is written.
 
 /// Room behind what a row claims, so that the last word of it may overlap.
 const SLACK: usize = 16;

@@ -3,9 +3,9 @@
 //! A value is quoted if it contains a byte of the delimiter, of the row end or the quote. NULL is nothing between two
 //! delimiters, and an empty text is a pair of quotes.
 
-use super::Column;
 use super::buffer::Buffer;
 use super::cells::{CellForm, TextBytes};
+use super::column::Column;
 use super::error::{Result, WriteError};
 use super::text::RowForm;
 

@@ -3,9 +3,9 @@
 //! Numbers have all their digits, a `bit` is true or false, dates and times are ISO 8601 with a `T`, binary values are
 //! texts of hexadecimal digits, NULL is null.
 
-use super::Column;
 use super::buffer::Buffer;
 use super::cells::{CellForm, TextBytes};
+use super::column::Column;
 use super::text::RowForm;
 
 /// What stands around the objects.

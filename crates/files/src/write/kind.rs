@@ -2,8 +2,19 @@
 
 use std::path::Path;
 
-use super::Compression;
 use super::error::{Result, WriteError};
+
+/// How a text file is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Compression {
+    /// It is not.
+    #[default]
+    None,
+    /// gzip
+    Gzip,
+    /// zstd
+    Zstd,
+}
 
 /// A kind of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,9 @@
 //! Files of rows: CSV, JSON, Parquet.
 //!
-//! A [`FileWriter`] takes batches in carriers ([`hobt_functions::carrier`]) and hands runs of them to threads that encode
-//! and append them (`pipeline`). The file gets its name when it is complete and on the disk; a writer that is dropped before leaves nothing
-//! (`new_file`). A [`RowText`] makes text of batches on the caller's thread, for what is no file.
+//! A [`FileWriter`] takes batches in carriers ([`hobt_functions::carrier`]) and hands runs of them to threads that
+//! encode and append them (`pipeline`). The file gets its name when it is complete and on the disk; a writer that is
+//! dropped before leaves nothing (`new_file`). A [`RowText`] makes text of batches on the caller's thread, for what is
+//! no file.
 //!
 //! | format | NULL | text | numbers | dates and times | binary |
 //! |---|---|---|---|---|---|
@@ -14,6 +15,7 @@
 
 mod buffer;
 mod cells;
+mod column;
 mod csv;
 mod error;
 mod json;
@@ -32,12 +34,12 @@ use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::record_batch::RecordBatch;
-use hobt_types::SqlType;
 
+pub use self::column::Column;
 pub use self::csv::CsvOptions;
 pub use self::error::{Result, WriteError};
 pub use self::json::JsonShape;
-pub use self::kind::{FileKind, FileName};
+pub use self::kind::{Compression, FileKind, FileName};
 pub use self::parquet::{SQL_TYPE_KEY, Timestamps};
 
 use self::buffer::Buffer;
@@ -55,17 +57,6 @@ const COMPRESSED_PART: PartSize = PartSize { rows: 65_536, bytes: 8 << 20 };
 /// A row group. Its columns are encoded one after the other, so its batches are all in memory.
 const ROW_GROUP: PartSize = PartSize { rows: 131_072, bytes: 32 << 20 };
 
-/// A column of the file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its type. Batches have that type's carrier.
-    pub sql_type: SqlType,
-    /// Whether NULL can occur.
-    pub nullable: bool,
-}
-
 /// What a file is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Format {
@@ -75,18 +66,6 @@ pub enum Format {
     Json(JsonShape),
     /// Parquet, compressed with zstd.
     Parquet(Timestamps),
-}
-
-/// How a text file is compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Compression {
-    /// It is not.
-    #[default]
-    None,
-    /// gzip
-    Gzip,
-    /// zstd
-    Zstd,
 }
 
 /// How a file is written.
@@ -203,7 +182,8 @@ impl FileWriter {
         })
     }
 
-    /// Takes rows, in carriers. They are behind those of earlier calls in the file. Blocks while the threads are behind.
+    /// Takes rows, in carriers. They are behind those of earlier calls in the file. Blocks while the threads are
+    /// behind.
     ///
     /// # Errors
     /// If what was taken earlier, or this, cannot be written. The file is lost then.

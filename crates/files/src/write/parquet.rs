@@ -37,7 +37,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use super::Column;
+use super::column::Column;
 use super::error::{Result, WriteError};
 use super::new_file::NewFile;
 use super::numbers::guid_in_text_order;

@@ -6,8 +6,8 @@
 //!                └──► worker ─┘                       └──► and all that follow it and are ready
 //! ```
 //!
-//! No thread only writes: the worker that has made the next piece appends it, and meanwhile the others encode. The parts
-//! between `push` and the file are limited, so that memory is, too; `push` blocks when there are as many.
+//! No thread only writes: the worker that has made the next piece appends it, and meanwhile the others encode. The
+//! parts between `push` and the file are limited, so that memory is, too; `push` blocks when there are as many.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

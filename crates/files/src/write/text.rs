@@ -1,7 +1,7 @@
 //! Formats whose file is one row behind the other: rows of a part of the file into bytes, compressed if wanted.
 //!
-//! Each part is compressed by itself, so that all workers compress: gzip's members and zstd's frames may stand one behind
-//! the other, and are one file to all that read them.
+//! Each part is compressed by itself, so that all workers compress: gzip's members and zstd's frames may stand one
+//! behind the other, and are one file to all that read them.
 
 use std::io::Write;
 
@@ -10,10 +10,11 @@ use flate2::write::GzEncoder;
 
 use super::buffer::Buffer;
 use super::cells::{CELL_BYTES, CellForm, Cells};
+use super::column::Column;
 use super::error::{Result, WriteError};
+use super::kind::Compression;
 use super::new_file::NewFile;
 use super::pipeline::{Encoder, Part, Target};
-use super::{Column, Compression};
 
 /// gzip's own default is 6; 4 costs half of its time and a twentieth more bytes.
 const GZIP_LEVEL: u32 = 4;
