@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs hobt and DuckDB, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts|hashes|star|tpch] [--rows N] [--scale F] [--pairs N] [--json FILE]
+    python3 bench/peers [--only scans|inserts|hashes|star|tpch|exports] [--rows N] [--scale F] [--pairs N] [--json FILE]
                          [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import exports
 import hashes
 import inserts
 import scans
@@ -26,7 +27,14 @@ from engines import EngineError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-COMPARISONS = {"scans": scans.run, "inserts": inserts.run, "hashes": hashes.run, "star": star.run, "tpch": tpch.run}
+COMPARISONS = {
+    "scans": scans.run,
+    "inserts": inserts.run,
+    "hashes": hashes.run,
+    "star": star.run,
+    "tpch": tpch.run,
+    "exports": exports.run,
+}
 
 
 def arguments():
@@ -42,7 +50,7 @@ def arguments():
     parser.add_argument("--hash-repeat", type=int, default=15, help="times that they are (default 15)")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of builds and of inserts (default 5)")
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
-    parser.add_argument("--tpch-pairs", type=int, default=5, help="pairs of each query of TPC-H (default 5)")
+    parser.add_argument("--tpch-pairs", type=int, default=5, help="pairs of each query of TPC-H and of each export (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
     parser.add_argument("--hobt", type=Path, default=ROOT / "target" / "release" / "hobt", help="the hobt binary")
     parser.add_argument("--hobt-arg", action="append", default=[], metavar="ARG", help="one more argument of `hobt sql`")

@@ -3,6 +3,7 @@
 mod batches;
 mod demo;
 mod disk;
+mod export;
 mod interrupt;
 mod lab;
 mod open;
@@ -40,6 +41,8 @@ enum Command {
     // `-h` is sqlcmd's; `--help` is the sub-command's own argument.
     #[command(disable_help_flag = true)]
     Sql(sql::Arguments),
+    /// Writes the rows of a query or a table to a file: CSV, JSON, Parquet
+    Export(export::Arguments),
     /// Re-runs experiments, sizes servers, makes fixtures
     Lab(lab::Arguments),
     /// Runs a query and says where its time went
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
     let runner = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || match command {
         Command::Demo(arguments) => demo::run(arguments, &interrupts),
         Command::Sql(arguments) => sql::run(&arguments, interrupts),
+        Command::Export(arguments) => export::run(&arguments, &interrupts),
         Command::Lab(arguments) => lab::run(arguments, &interrupts),
         Command::Why(arguments) => why::run(&arguments, &interrupts),
     });

@@ -19,6 +19,7 @@ mod schema;
 mod source;
 mod stretches;
 mod text;
+pub mod write;
 
 pub use batches::FileBatches;
 pub use encoding::CodePage;

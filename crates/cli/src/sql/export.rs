@@ -1,47 +1,57 @@
-//! Rows as CSV (RFC 4180) and as JSON.
+//! Rows as CSV (RFC 4180) and as JSON, on a stream that has the rows of many statements.
 
 use std::io::{self, Write};
 
+use arrow::record_batch::RecordBatch;
+use hobt_files::write::{CsvOptions, Format, JsonShape, RowText};
 use hobt_types::SqlType;
 
-use super::output::RowWriter;
+use super::output::{RowWriter, each_row};
+use crate::export::{columns_of, name_of};
 use hobt::ResultColumn;
 
-/// Writes CSV: a header and rows; NULL is empty, an empty text is `""`. A blank line stands between two result sets.
-#[derive(Default)]
-pub(super) struct CsvWriter {
+/// Writes rows as crate `files` does: CSV, with a blank line between two result sets, or one object a line.
+pub(super) struct TextWriter {
+    format: Format,
+    /// What stands before all result sets but the first.
+    between: &'static str,
     is_later: bool,
+    text: Option<RowText>,
 }
 
-/// What a column is called where it needs a name: `columnN` if it has none.
-fn name_of(index: usize, column: &ResultColumn) -> String {
-    if column.name.is_empty() { format!("column{}", index + 1) } else { column.name.clone() }
-}
-
-fn quoted(text: &str) -> String {
-    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
+impl TextWriter {
+    /// CSV with a header.
+    pub(super) fn csv() -> TextWriter {
+        TextWriter { format: Format::Csv(CsvOptions::default()), between: "\n", is_later: false, text: None }
     }
-    text.to_owned()
+
+    /// JSON, one object a line.
+    pub(super) fn json_lines() -> TextWriter {
+        TextWriter { format: Format::Json(JsonShape::Lines), between: "", is_later: false, text: None }
+    }
 }
 
-impl RowWriter for CsvWriter {
+impl RowWriter for TextWriter {
     fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
         if std::mem::replace(&mut self.is_later, true) {
-            writeln!(out)?;
+            out.write_all(self.between.as_bytes())?;
         }
-        let name = |(index, column)| quoted(&name_of(index, column));
-        let names: Vec<String> = columns.iter().enumerate().map(name).collect();
-        writeln!(out, "{}", names.join(","))
+        let text = RowText::new(columns_of(columns, true), &self.format).map_err(io::Error::other)?;
+        out.write_all(self.text.insert(text).begin())
     }
 
-    fn row(&mut self, _: &[ResultColumn], values: &[Option<String>], out: &mut dyn Write) -> io::Result<()> {
-        let cells: Vec<String> = values.iter().map(|value| value.as_deref().map_or(String::new(), quoted)).collect();
-        writeln!(out, "{}", cells.join(","))
+    fn rows(&mut self, _: &[ResultColumn], batch: &RecordBatch, out: &mut dyn Write) -> io::Result<()> {
+        match &mut self.text {
+            Some(text) => out.write_all(text.rows(batch).map_err(io::Error::other)?),
+            None => Ok(()),
+        }
     }
 
-    fn end(&mut self, _: &mut dyn Write) -> io::Result<()> {
-        Ok(())
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        match &mut self.text {
+            Some(text) => out.write_all(text.end()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -51,12 +61,8 @@ pub(super) struct JsonWriter {
     rows: u64,
 }
 
-impl RowWriter for JsonWriter {
-    fn begin(&mut self, _: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
-        self.rows = 0;
-        write!(out, "[")
-    }
-
+impl JsonWriter {
+    /// Writes a row; `None` is NULL.
     fn row(&mut self, columns: &[ResultColumn], values: &[Option<String>], out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}\n  {{", if self.rows == 0 { "" } else { "," })?;
         self.rows += 1;
@@ -66,6 +72,17 @@ impl RowWriter for JsonWriter {
             write!(out, "{separator}{name}: {}", json_value(column.sql_type, value.as_deref()))?;
         }
         write!(out, "}}")
+    }
+}
+
+impl RowWriter for JsonWriter {
+    fn begin(&mut self, _: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
+        self.rows = 0;
+        write!(out, "[")
+    }
+
+    fn rows(&mut self, columns: &[ResultColumn], batch: &RecordBatch, out: &mut dyn Write) -> io::Result<()> {
+        each_row(columns, batch, |values| self.row(columns, values, out))
     }
 
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -103,14 +120,6 @@ fn json_number(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn csv_quotes_what_needs_it() {
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
-        assert_eq!(quoted("plain"), "plain");
-        assert_eq!(quoted(""), "\"\"");
-    }
 
     #[test]
     fn json_keeps_all_digits_and_types() {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use hobt_files::write::{Timestamps, WriteOptions};
 use hobt_tsql::BatchText;
 
 use self::command::Command;
@@ -21,6 +22,7 @@ use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
 use super::open::InstanceArguments;
 use crate::batches::Splitter;
+use crate::export::{ExportError, FileSink};
 use hobt::Session;
 
 /// Characters of text at most in a column, unless told otherwise: sqlcmd's number for its `-y`.
@@ -38,6 +40,10 @@ pub(super) enum Format {
     Csv,
     /// One array of objects for each result set
     Json,
+    /// One object a line
+    Jsonl,
+    /// A file of one result set; needs -o
+    Parquet,
 }
 
 /// The arguments of `hobt sql`; their letters are sqlcmd's.
@@ -289,6 +295,14 @@ fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
     }
 }
 
+/// The file that the rows go to. As with other formats, one of that name is replaced.
+fn parquet_file(path: &Path) -> Result<FileSink, String> {
+    let format = hobt_files::write::Format::Parquet(Timestamps::Exact);
+    let options = WriteOptions { replaces: true, ..WriteOptions::new(format) };
+    hobt_files::write::check(path, &options).map_err(|error| ExportError::from(error).to_string())?;
+    Ok(FileSink::new(path, options))
+}
+
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     ran(arguments, interrupts).unwrap_or_else(|text| {
@@ -302,11 +316,17 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
     let of_program = |text| format!("hobt: {text}");
     // A mistyped name is not to leave a new instance behind.
     let input = arguments.input.as_deref().map(open_input).transpose().map_err(of_program)?;
-    // Nor is a script to run whose plans have no place to go.
+    // Nor is a script to run whose rows or plans have no place to go.
+    let file = match (arguments.format, &arguments.output) {
+        (Format::Parquet, None) => return Err(of_program("Parquet goes to a file: name it with -o.".to_owned())),
+        (Format::Parquet, Some(path)) => Some(parquet_file(path)?),
+        _ => None,
+    };
     arguments.plan_page.as_deref().map(super::plan_page::check).transpose().map_err(of_program)?;
     let (instance, mut session) = arguments.instance.open("hobt sql").map_err(|error| error.to_string())?;
     let target: Box<dyn Write> = match &arguments.output {
         None => Box::new(io::stdout()),
+        Some(_) if file.is_some() => Box::new(io::sink()),
         Some(path) => {
             let file = File::create(path);
             Box::new(file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?)
@@ -315,7 +335,7 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
     let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
     let source = if is_terminal { Source::Terminal } else { Source::Script };
     interrupts.watch(session.cancel_handle(), &instance, source);
-    let output = Output::new(target, arguments, instance.server().name());
+    let output = Output::new(target, file, arguments, instance.server().name());
     session.collect_plans(output.wants_plans());
     let mut variables = Variables::default();
     arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));
@@ -337,9 +357,12 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
         _ if is_terminal => interactive::run(&mut runner),
         _ => runner.script(io::stdin().lock(), "The standard input"),
     };
-    let failed = runner.failed;
+    let mut failed = runner.failed;
     let interrupts = runner.interrupts.clone();
     interrupts.close();
+    if result.is_ok() && interrupts.exit_code().is_none() {
+        failed |= !runner.output.end_file();
+    }
     drop(runner);
     // Whatever happened to the output, the databases are to be whole.
     let closed = instance.close();

@@ -4,13 +4,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_session::{Event, Flow, Message};
 
 use super::command::WantedPlans;
-use super::export::{CsvWriter, JsonWriter};
+use super::export::{JsonWriter, TextWriter};
 use super::table::{Limits, TableWriter};
 use super::{Arguments, Format};
+use crate::export::{ExportError, FileSink};
 use crate::plan_page;
 use hobt::ResultColumn;
 use hobt::plan::{self, Drawing, ShownStatement};
@@ -20,17 +22,36 @@ pub(super) trait RowWriter {
     /// Writes what stands before the rows.
     fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes rows; `None` is NULL.
-    fn row(&mut self, columns: &[ResultColumn], values: &[Option<String>], out: &mut dyn Write) -> io::Result<()>;
+    /// Writes the rows of a batch in carriers.
+    fn rows(&mut self, columns: &[ResultColumn], batch: &RecordBatch, out: &mut dyn Write) -> io::Result<()>;
 
     /// Writes what stands behind the rows.
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Calls `row` with the texts of each row's values; `None` is NULL.
+pub(super) fn each_row(
+    columns: &[ResultColumn],
+    batch: &RecordBatch,
+    mut row: impl FnMut(&[Option<String>]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut values = Vec::with_capacity(columns.len());
+    for index in 0..batch.num_rows() {
+        values.clear();
+        for column in 0..batch.num_columns() {
+            values.push(hobt::cell_text(columns, batch, index, column).map_err(io::Error::other)?);
+        }
+        row(&values)?;
+    }
+    Ok(())
 }
 
 /// Writes what a batch sends.
 pub(super) struct Output {
     out: BufWriter<Box<dyn Write>>,
     rows: Box<dyn RowWriter>,
+    /// Where rows go in place of `rows`.
+    file: Option<FileSink>,
     columns: Vec<ResultColumn>,
     server: String,
     /// Whether counts and messages go among the rows; other formats keep them apart.
@@ -56,18 +77,21 @@ struct Plans {
 }
 
 impl Output {
-    pub(super) fn new(target: Box<dyn Write>, arguments: &Arguments, server: &str) -> Output {
+    pub(super) fn new(target: Box<dyn Write>, file: Option<FileSink>, arguments: &Arguments, server: &str) -> Output {
         let rows: Box<dyn RowWriter> = match arguments.format {
             Format::Table => {
                 let limits = Limits { large: arguments.large_width.into(), others: arguments.width.into() };
                 Box::new(TableWriter::new(arguments.separator.clone(), arguments.headers, arguments.trim, limits))
             }
-            Format::Csv => Box::new(CsvWriter::default()),
+            Format::Csv => Box::new(TextWriter::csv()),
+            // Parquet's rows go to the file.
+            Format::Jsonl | Format::Parquet => Box::new(TextWriter::json_lines()),
             Format::Json => Box::new(JsonWriter::default()),
         };
         Output {
             out: BufWriter::new(target),
             rows,
+            file,
             columns: Vec::new(),
             server: server.to_owned(),
             is_table: arguments.format == Format::Table,
@@ -121,6 +145,13 @@ impl Output {
 
     /// Takes an event; an output that cannot be written stops the batch.
     pub(super) fn event(&mut self, event: Event) -> Flow {
+        if let Some(file) = &mut self.file
+            && matches!(event, Event::ResultSet(_) | Event::Rows(_) | Event::Error(_))
+        {
+            let flow = file.event(event);
+            self.failed |= flow == Flow::Stop;
+            return flow;
+        }
         match self.write(event) {
             Ok(()) => Flow::Continue,
             Err(error) => {
@@ -148,6 +179,20 @@ impl Output {
             }
             _ => Ok(()),
         }
+    }
+
+    /// All batches have ended: gives the file its name, if rows go to one. Returns whether that was possible, and
+    /// reports it if not.
+    pub(super) fn end_file(&mut self) -> bool {
+        let Some(file) = self.file.take() else { return true };
+        let published = file.end().and_then(|writer| match writer {
+            None => Err(ExportError::Usage("no statement has sent rows, so there is no file".to_owned())),
+            Some(writer) => Ok(writer.finish()?.publish()?),
+        });
+        if let Err(error) = &published {
+            eprintln!("{error}");
+        }
+        published.is_ok()
     }
 
     fn plan(&mut self, plan: Arc<ShownStatement>) -> io::Result<()> {
@@ -180,15 +225,7 @@ impl Output {
                 self.columns = columns;
             }
             Event::Rows(batch) => {
-                let mut values = Vec::with_capacity(self.columns.len());
-                for row in 0..batch.num_rows() {
-                    values.clear();
-                    for column in 0..batch.num_columns() {
-                        let text = hobt::cell_text(&self.columns, &batch, row, column).map_err(io::Error::other)?;
-                        values.push(text);
-                    }
-                    self.rows.row(&self.columns, &values, &mut self.out)?;
-                }
+                self.rows.rows(&self.columns, &batch, &mut self.out)?;
             }
             Event::ResultSetDone { .. } => self.end_rows()?,
             Event::Done { row_count: Some(count), .. } if self.is_table => {

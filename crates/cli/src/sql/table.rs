@@ -5,9 +5,10 @@
 
 use std::io::{self, Write};
 
+use arrow::record_batch::RecordBatch;
 use hobt_types::{MaxLength, SqlType};
 
-use super::output::RowWriter;
+use super::output::{RowWriter, each_row};
 use hobt::ResultColumn;
 
 /// What stands in the place of the last character of a value that was cut.
@@ -78,17 +79,8 @@ fn shown(text: &str, shape: Shape) -> (String, bool) {
     if is_cut { (characters.take(shape.width - 1).chain([CUT]).collect(), true) } else { (characters.collect(), false) }
 }
 
-impl RowWriter for TableWriter {
-    fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
-        let shape = |column: &ResultColumn| {
-            let shape = shape_of(column.sql_type, self.limits);
-            Shape { width: shape.width.max(column.name.chars().count()).max(1), ..shape }
-        };
-        self.shapes = columns.iter().map(shape).collect();
-        self.rows = 0;
-        if self.headers >= 0 { self.header(columns, out) } else { Ok(()) }
-    }
-
+impl TableWriter {
+    /// Writes a row; `None` is NULL.
     fn row(&mut self, columns: &[ResultColumn], values: &[Option<String>], out: &mut dyn Write) -> io::Result<()> {
         if self.headers > 0 && self.rows > 0 && self.rows % self.headers == 0 {
             writeln!(out)?;
@@ -105,6 +97,22 @@ impl RowWriter for TableWriter {
             write!(out, "{}", self.cell(text, *shape, right))?;
         }
         writeln!(out)
+    }
+}
+
+impl RowWriter for TableWriter {
+    fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
+        let shape = |column: &ResultColumn| {
+            let shape = shape_of(column.sql_type, self.limits);
+            Shape { width: shape.width.max(column.name.chars().count()).max(1), ..shape }
+        };
+        self.shapes = columns.iter().map(shape).collect();
+        self.rows = 0;
+        if self.headers >= 0 { self.header(columns, out) } else { Ok(()) }
+    }
+
+    fn rows(&mut self, columns: &[ResultColumn], batch: &RecordBatch, out: &mut dyn Write) -> io::Result<()> {
+        each_row(columns, batch, |values| self.row(columns, values, out))
     }
 
     fn end(&mut self, _: &mut dyn Write) -> io::Result<()> {

@@ -1,0 +1,208 @@
+//! `hobt export`: the rows of a query or a table into a file.
+
+mod format;
+mod progress;
+mod sink;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hobt_base::{SqlError, number};
+use hobt_files::write::{FileWriter, WriteError, Written, check};
+use hobt_showplan::counted;
+
+use self::format::FormatArguments;
+use self::progress::ShownProgress;
+pub(crate) use self::sink::{FileSink, columns_of, name_of};
+use crate::interrupt::{Interrupts, Source};
+use crate::open::{InstanceArguments, OpenError};
+use hobt::Session;
+
+/// The arguments of `hobt export`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// A query, or the name of a table or view
+    what: String,
+    /// The file: .csv, .tsv, .json, .jsonl, .ndjson or .parquet; text also with .gz or .zst behind it
+    file: PathBuf,
+    #[command(flatten)]
+    instance: InstanceArguments,
+    #[command(flatten)]
+    format: FormatArguments,
+    /// Replaces a file of that name
+    #[arg(long)]
+    force: bool,
+}
+
+/// Why there is no file.
+#[derive(Debug)]
+pub(crate) enum ExportError {
+    /// What the user asked for is not possible; the text says why.
+    Usage(String),
+    /// The file cannot be written.
+    File(WriteError),
+    /// The query has failed.
+    Sql(SqlError),
+}
+
+impl From<WriteError> for ExportError {
+    fn from(error: WriteError) -> ExportError {
+        ExportError::File(error)
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportError::Usage(text) => write!(f, "hobt: {text}."),
+            ExportError::File(WriteError::Internal(error)) | ExportError::Sql(error) => {
+                write!(f, "{}\n{error}", error.header())
+            }
+            ExportError::File(error @ WriteError::Exists(_)) => write!(f, "hobt: {error}. --force replaces it."),
+            ExportError::File(error) => write!(f, "hobt: {error}."),
+        }
+    }
+}
+
+/// Runs the sub-command.
+pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
+    // A mistake in the file's name is to be known before an instance is opened.
+    let usable = arguments.format.options(&arguments.file, arguments.force).and_then(|options| {
+        check(&arguments.file, &options)?;
+        Ok(options)
+    });
+    let options = match usable {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (instance, mut session) = match arguments.instance.open_existing("hobt export") {
+        Ok(opened) => opened,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let sink = FileSink::new(&arguments.file, options);
+    session.expect_batch();
+    interrupts.begin();
+    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
+    let begun = Instant::now();
+    let exported = export(&query(&arguments.what), sink, &mut session, interrupts);
+    let elapsed = begun.elapsed();
+    interrupts.close();
+    drop(session);
+    let closed = instance.close();
+    match exported {
+        Ok(Some(written)) => println!("{}", report(written, elapsed)),
+        // It was interrupted when all was written.
+        Ok(None) => {}
+        Err(error) => return failed(&error, arguments, interrupts),
+    }
+    match (closed, interrupts.exit_code()) {
+        (Err(error), _) => interrupts.failed(Some(error.number), &OpenError::from(error)),
+        (Ok(()), Some(code)) => code,
+        (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+/// Runs the query into the file. `None` if the user has interrupted it when nothing was left but the file's name.
+fn export(
+    query: &str,
+    mut sink: FileSink,
+    session: &mut Session,
+    interrupts: &Interrupts,
+) -> Result<Option<Written>, ExportError> {
+    let progress = ShownProgress::begin(sink.rows());
+    session.execute_expected(query, &mut |event| sink.event(event));
+    let file = sink.end()?.map(FileWriter::finish).transpose()?;
+    progress.end();
+    let Some(file) = file else {
+        return Err(ExportError::Usage("the batch has no rows to export: it has no query".to_owned()));
+    };
+    if interrupts.happened() { Ok(None) } else { Ok(Some(file.publish()?)) }
+}
+
+fn failed(error: &ExportError, arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
+    let number = match error {
+        ExportError::Sql(error) => Some(error.number),
+        _ => None,
+    };
+    let code = interrupts.failed(number, error);
+    let database = &arguments.instance.database;
+    if number == Some(number::INVALID_OBJECT) && database.eq_ignore_ascii_case("master") {
+        eprintln!("The name was looked up in the database {database}; -d names another.");
+    }
+    code
+}
+
+/// The batch that the user means: a table's rows, if it is a table's name.
+fn query(what: &str) -> String {
+    if is_object_name(what.trim()) { format!("SELECT * FROM {what}") } else { what.to_owned() }
+}
+
+/// Whether a text is nothing but a name of up to four parts, each a word or in brackets or double quotes.
+fn is_object_name(text: &str) -> bool {
+    let mut rest = text;
+    for _ in 0..4 {
+        let Some(behind) = behind_part(rest) else { return false };
+        match behind.trim_start().strip_prefix('.') {
+            // Database..table leaves the schema out.
+            Some(next) => rest = next.trim_start().trim_start_matches('.').trim_start(),
+            None => return behind.trim().is_empty(),
+        }
+    }
+    false
+}
+
+/// What stands behind a part of a name; `None` if none begins here.
+fn behind_part(text: &str) -> Option<&str> {
+    let closing = match text.chars().next()? {
+        '[' => ']',
+        '"' => '"',
+        first if first.is_alphabetic() || matches!(first, '_' | '#') => {
+            let is_in_word =
+                |character: char| character.is_alphanumeric() || matches!(character, '_' | '#' | '@' | '$');
+            return Some(text.trim_start_matches(is_in_word));
+        }
+        _ => return None,
+    };
+    let mut inside = &text[1..];
+    loop {
+        let end = inside.find(closing)?;
+        let behind = &inside[end + 1..];
+        match behind.strip_prefix(closing) {
+            // Doubled, it is part of the name.
+            Some(more) => inside = more,
+            None => return Some(behind),
+        }
+    }
+}
+
+/// What was written, and how fast.
+fn report(written: Written, elapsed: Duration) -> String {
+    let (seconds, megabytes) = (elapsed.as_secs_f64(), written.bytes as f64 / 1e6);
+    let rate = megabytes / seconds.max(f64::MIN_POSITIVE);
+    format!("{}, {megabytes:.1} MB in {seconds:.2} s, {rate:.0} MB/s", counted(written.rows, "row"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_object_name;
+
+    #[test]
+    fn names_are_told_from_queries() {
+        for name in ["t", "dbo.t", "sales..t", "a.b.c.d", "[a b].[c]]d]", "\"x\".\"y\"\"z\"", "#t", "dbo . t", "Łódź"]
+        {
+            assert!(is_object_name(name), "{name}");
+        }
+        for query in ["", "SELECT 1", "a.b.c.d.e", "t;", "[a", "dbo.", "t WHERE a = 1", "(t)", "@t", "1"] {
+            assert!(!is_object_name(query), "{query}");
+        }
+    }
+}
