@@ -574,6 +574,45 @@ errors! {
     CANNOT_TRUNCATE(4701, 16) "Cannot find the object \"{}\" because it does not exist or you do not have permissions.";
     TRUNCATE_REFERENCED(4712, 16) "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY \
         constraint.";
+    FORMAT_FILE_VERSION(4820, 16) "Cannot bulk load. Unknown version of format file \"{}\".";
+    FORMAT_FILE_COUNT(4821, 16) "Cannot bulk load. Error reading the number of columns from the format file \"{}\".";
+    FORMAT_FILE_COLUMNS(4822, 16) "Cannot bulk load. Invalid number of columns in the format file \"{}\".";
+    FORMAT_FILE_COLUMN_NUMBER(4823, 16) "Cannot bulk load. Invalid column number in the format file \"{}\".";
+    FORMAT_FILE_TYPE(4824, 16) "Cannot bulk load. Invalid data type for column number {} in the format file \"{}\".";
+    FORMAT_FILE_PREFIX(4825, 16) "Cannot bulk load. Invalid prefix for column number {} in the format file \"{}\".";
+    FORMAT_FILE_LENGTH(4826, 16) "Cannot bulk load. Invalid column length for column number {} in the format file \
+        \"{}\".";
+    FORMAT_FILE_TERMINATOR(4827, 16) "Cannot bulk load. Invalid column terminator for column number {} in the format \
+        file \"{}\".";
+    FORMAT_FILE_TARGET(4828, 16) "Cannot bulk load. Invalid destination table column number for source column {} in \
+        the format file \"{}\".";
+    FORMAT_FILE_NAME(4829, 16) "Cannot bulk load. Error reading the destination table column name for source column \
+        {} in the format file \"{}\".";
+    RECORD_CUT_OFF(4832, 16) "Bulk load: An unexpected end of file was encountered in the data file. It ends within \
+        row {}, column {}.";
+    FORMAT_FILE_COLLATION(4839, 16) "Cannot perform the bulk load. Invalid collation name for source column {} in the \
+        format file \"{}\".";
+    FORMAT_FILE_ELEMENT(4855, 16) "Line {} in format file \"{}\": unexpected element \"{}\".";
+    FORMAT_FILE_INFO_ITEM(4856, 16) "Line {} in format file \"{}\": unexpected info item.";
+    FORMAT_FILE_ATTRIBUTE(4857, 16) "Line {} in format file \"{}\": Attribute \"{}\" could not be specified for this \
+        type.";
+    FORMAT_FILE_VALUE(4858, 16) "Line {} in format file \"{}\": bad value {} for attribute \"{}\".";
+    FORMAT_FILE_ATTRIBUTE_MISSING(4859, 16) "Line {} in format file \"{}\": required attribute \"{}\" is missing.";
+    FORMAT_FILE_TOO_LARGE(4862, 16) "Cannot bulk load because the file \"{}\" could not be read. A format file may have \
+        16 MiB.";
+    RECORD_FIELD_LENGTH(4864, 16) "Bulk load data conversion error (type mismatch or invalid character for the \
+        specified codepage) for row {}, column {}. Its length is none that the type has. Verify that the file's columns \
+        and their nullability are those of the table, or of the format file.";
+    RECORD_FIELD_TOO_LONG(4866, 16) "The bulk load failed. The column is too long in the data file for row {}, column \
+        {}. Verify that the field terminator and row terminator are specified correctly.";
+    FORMAT_FILE_DUPLICATE_ID(4872, 16) "Line {} in format file \"{}\": duplicate element id \"{}\".";
+    FORMAT_FILE_NO_SUCH_ID(4873, 16) "Line {} in format file \"{}\": referencing non-existing element id \"{}\".";
+    FORMAT_FILE_ID_USED_TWICE(4874, 16) "Line {} in format file \"{}\": duplicate element id reference \"{}\".";
+    FORMAT_FILE_ENDLESS(4882, 16) "Cannot bulk load. A prefix length, field length, or terminator is required for the \
+        source column {} in the format file \"{}\".";
+    FORMAT_FILE_XML(4883, 16) "The XML reader returned {} for the info item starting near line {} column {} in format \
+        file \"{}\".";
+    RECORD_ODD_BYTES(4895, 16) "Unicode data is odd byte size for column {}. Should be even byte size. Row {}.";
     ADD_NOT_NULL_COLUMN(4901, 16) "ALTER TABLE only allows columns to be added that can contain nulls, or have a \
         DEFAULT definition specified, or the column being added is an identity or timestamp column, or alternatively \
         if none of the previous conditions are satisfied the table must be empty to allow addition of this column. \
