@@ -7,7 +7,7 @@
 //! | `SQLFLT4`, `SQLFLT8` | IEEE 754 |
 //! | `SQLMONEY4` | ten-thousandths, signed |
 //! | `SQLMONEY` | ten-thousandths, signed: its upper 4 bytes, then its lower 4 |
-//! | `SQLDECIMAL`, `SQLNUMERIC` | precision, scale, 1 if positive or 0 if negative, 16 bytes of the absolute unscaled value |
+//! | `SQLDECIMAL`, `SQLNUMERIC` | precision, scale, 1 (0 if negative), the absolute unscaled value (16) |
 //! | `SQLDATETIM4` | days since 1900-01-01 (2), minutes since midnight (2) |
 //! | `SQLDATETIME` | days since 1900-01-01 (4, signed), 1/300 s since midnight (4) |
 //! | `SQLDATE` | days since 0001-01-01 (3) |
@@ -26,7 +26,7 @@
 
 mod moment;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use encoding_rs::{Encoding, UTF_8};
 use hobt_base::errors::number;
@@ -113,6 +113,7 @@ pub fn decode_as(
         },
         Value::Int(ticks) if is_scaled_time(sql_type, column) && ticks % tick_unit(column.scale()) == 0 => Ok(value),
         Value::Decimal(unscaled) if fits_decimal(*unscaled, sql_type, column) => Ok(value),
+        _ if sql_type == column => Ok(value),
         _ => convert(&value, sql_type, column),
     }
 }
@@ -120,8 +121,8 @@ pub fn decode_as(
 /// Appends a value of `sql_type` as bytes of a host type. NULL appends nothing.
 ///
 /// # Errors
-/// [`ValueError::Mismatch`] for a value that does not become the host type, and for text that the encoding does not have;
-/// [`ValueError::Overflow`] for one beyond its range.
+/// [`ValueError::Mismatch`] for a value that does not become the host type, and for text that the encoding does not
+/// have; [`ValueError::Overflow`] for one beyond its range.
 pub fn encode(
     value: &Value,
     sql_type: SqlType,
@@ -129,19 +130,22 @@ pub fn encode(
     encoding: &'static Encoding,
     out: &mut Vec<u8>,
 ) -> Result<(), ValueError> {
+    if value.is_null() {
+        return Ok(());
+    }
     let own = own_type(host, sql_type);
+    let is_same = own == sql_type
+        || (own.is_text() && sql_type.is_text())
+        || (own.is_binary() && sql_type.is_binary())
+        || is_scaled_time(sql_type, own);
     let converted;
-    let value = match value {
-        _ if own == sql_type || (own.is_text() && sql_type.is_text()) || (own.is_binary() && sql_type.is_binary()) => {
-            value
-        }
-        value => {
-            converted = convert(value, sql_type, own)?;
-            &converted
-        }
+    let value = if is_same {
+        value
+    } else {
+        converted = convert(value, sql_type, own)?;
+        &converted
     };
     match (value, host) {
-        (Value::Null, _) => {}
         (Value::Text(text), HostType::NChar) => out.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
         (Value::Text(text), HostType::Char) if encoding == UTF_8 || text.is_ascii() => {
             out.extend_from_slice(text.as_bytes());
@@ -291,7 +295,7 @@ fn text_of(bytes: &[u8], encoding: &'static Encoding) -> Result<String, ValueErr
 }
 
 fn wide_text_of(bytes: &[u8]) -> Result<String, ValueError> {
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return Err(ValueError::Mismatch);
     }
     let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));

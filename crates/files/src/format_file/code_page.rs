@@ -23,9 +23,8 @@ const LANGUAGES: [(u16, &[&str]); 15] = [
 ];
 
 /// Languages of code page 1252.
-const WESTERN: [&str; 19] = [
+const WESTERN: [&str; 18] = [
     "Latin1_General_",
-    "Albanian_Latin1_",
     "Breton_",
     "Corsican_",
     "Danish_",

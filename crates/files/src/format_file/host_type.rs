@@ -79,7 +79,7 @@ impl HostType {
     /// The type with a name, in any case of letters.
     pub fn from_name(name: &str) -> Option<HostType> {
         let is_it = |other: &&str| other.eq_ignore_ascii_case(name);
-        NAMES.iter().find(|(_, main, _, others)| is_it(main) || others.iter().any(|other| is_it(&other))).map(|e| e.0)
+        NAMES.iter().find(|(_, main, _, others)| is_it(main) || others.iter().any(is_it)).map(|entry| entry.0)
     }
 
     /// Its name.

@@ -33,7 +33,7 @@ mod non_xml;
 mod table;
 mod terminator;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 mod xml;
 mod xml_column;

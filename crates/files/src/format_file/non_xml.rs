@@ -23,25 +23,22 @@ pub(super) fn parse(bytes: &[u8], file: &str) -> Result<FormatFile, SqlError> {
     if !(1..=FIELDS_MAX).contains(&count) {
         return Err(errors::FORMAT_FILE_COLUMNS.with([&file]));
     }
-    // What is reserved is bounded by the lines that are there.
-    let mut fields: Vec<Option<FileField>> = Vec::new();
+    let mut fields = Vec::new();
     for line in lines.by_ref().take(count) {
         let mut line = Line { rest: line };
         let place = line.word().and_then(number::<usize>).filter(|place| (1..=count).contains(place));
         let Some(place) = place else { return Err(errors::FORMAT_FILE_COLUMN_NUMBER.with([&file])) };
-        let field = field(&mut line, place, file)?;
-        if fields.len() < place {
-            fields.resize_with(place, || None);
-        }
-        if fields[place - 1].replace(field).is_some() {
-            return Err(errors::FORMAT_FILE_COLUMN_NUMBER.with([&file]));
-        }
+        fields.push((place, field(&mut line, place, file)?));
     }
     if lines.next().is_some() {
         return Err(errors::FORMAT_FILE_COLUMNS.with([&file]));
     }
-    let fields: Option<Vec<FileField>> = (fields.len() == count).then(|| fields.into_iter().collect()).flatten();
-    let fields = fields.ok_or_else(|| errors::FORMAT_FILE_COLUMN_NUMBER.with([&file]))?;
+    // Each place once.
+    fields.sort_by_key(|(place, _)| *place);
+    if fields.len() != count || fields.iter().zip(1..).any(|((place, _), wanted)| *place != wanted) {
+        return Err(errors::FORMAT_FILE_COLUMN_NUMBER.with([&file]));
+    }
+    let fields: Vec<FileField> = fields.into_iter().map(|(_, field)| field).collect();
     check_columns(&fields, file)?;
     Ok(FormatFile { fields, columns: Vec::new() })
 }
@@ -118,13 +115,19 @@ fn field(line: &mut Line<'_>, place: usize, file: &str) -> Result<FileField, Sql
     let column = column.ok_or_else(|| errors::FORMAT_FILE_TARGET.with([&place, &file]))?;
     let (column_name, collation) =
         name_and_collation(line).ok_or_else(|| errors::FORMAT_FILE_NAME.with([&place, &file]))?;
-    if host.is_text() && collation.as_deref().is_some_and(|name| code_page::of_collation(name).is_none()) {
+    // Wide text has no code page, whatever its collation is.
+    if host == HostType::Char && collation.as_deref().is_some_and(|name| code_page::of_collation(name).is_none()) {
         return Err(errors::FORMAT_FILE_COLLATION.with([&place, &file]));
     }
     // Types of fixed length have their own; what a file says of them is nothing that SQL Server looks at.
     let length = host.bytes().map_or(length, |bytes| bytes as u32);
-    if prefix_length == 0 && length == 0 && terminator.is_empty() {
-        return Err(errors::FORMAT_FILE_ENDLESS.with([&place, &file]));
+    if prefix_length == 0 && terminator.is_empty() {
+        if length == 0 {
+            return Err(errors::FORMAT_FILE_ENDLESS.with([&place, &file]));
+        }
+        if wide && !length.is_multiple_of(2) {
+            return Err(errors::FORMAT_FILE_LENGTH.with([&place, &file]));
+        }
     }
     let column = (column > 0).then_some(column);
     Ok(FileField { host, prefix_length, length, terminator, collation, column, column_name })

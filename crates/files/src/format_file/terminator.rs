@@ -25,7 +25,7 @@ pub(super) fn parse(written: &[u8], wide: bool) -> Option<Vec<u8>> {
 /// `0x0D0A`.
 fn hexadecimal(written: &[u8]) -> Option<Vec<u8>> {
     let digits = written.strip_prefix(b"0x").or_else(|| written.strip_prefix(b"0X"))?;
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks_exact(2).map(hex_byte).collect()
@@ -58,7 +58,7 @@ fn unescaped(written: &[u8]) -> Vec<u8> {
 
 /// Whether bytes are ASCII in UTF-16.
 fn is_wide(bytes: &[u8]) -> bool {
-    bytes.len() % 2 == 0 && bytes.chunks_exact(2).all(|unit| unit[1] == 0)
+    bytes.len().is_multiple_of(2) && bytes.chunks_exact(2).all(|unit| unit[1] == 0)
 }
 
 fn widened(bytes: &[u8]) -> Vec<u8> {

@@ -27,8 +27,8 @@ impl FormatFile {
         out
     }
 
-    /// The file in XML. `None` if it says what XML cannot: it has no rowset, a native field has a terminator, or a field
-    /// has both a length in front and a terminator.
+    /// The file in XML. `None` if it says what XML cannot: it has no rowset, a native field has a terminator, or a
+    /// field has both a length in front and a terminator.
     pub fn to_xml(&self) -> Option<String> {
         if self.columns.is_empty() {
             return None;

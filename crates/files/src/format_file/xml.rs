@@ -187,6 +187,9 @@ impl<'d> Reader<'d> {
         self.check_attributes(node, &allowed[..if host.is_text() { 4 } else { 3 }])?;
         let required = self.required(node, end)?;
         let length = self.number(node, length)?;
+        if kind == "NCharFixed" && length.is_some_and(|bytes| !bytes.is_multiple_of(2)) {
+            return Err(self.bad_value(node, end, required));
+        }
         let (mut prefix_length, mut terminator) = (0, Vec::new());
         if end == "PREFIX_LENGTH" {
             let bytes = self.number(node, end)?.filter(|bytes| matches!(bytes, 1 | 2 | 4 | 8));
@@ -196,7 +199,7 @@ impl<'d> Reader<'d> {
             terminator = bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| self.bad_value(node, end, required))?;
         }
         let collation = node.attribute("COLLATION").filter(|name| !name.is_empty());
-        if collation.is_some_and(|name| code_page::of_collation(name).is_none()) {
+        if host == HostType::Char && collation.is_some_and(|name| code_page::of_collation(name).is_none()) {
             return Err(errors::FORMAT_FILE_COLLATION.with([&place, &self.file]));
         }
         Ok(FileField {

@@ -50,7 +50,7 @@ impl Terminator {
         let mut from = 0;
         loop {
             let place = from + finder.find(&bytes[from..])?;
-            if !self.wide || place % 2 == 0 {
+            if !self.wide || place.is_multiple_of(2) {
                 return Some(place);
             }
             from = place + 1;
@@ -61,7 +61,7 @@ impl Terminator {
 impl FieldLayout {
     /// The layout of a field; `None` if nothing ends it.
     pub(super) fn new(field: &FileField) -> Option<FieldLayout> {
-        let wide = field.host == HostType::NChar && field.terminator.len() % 2 == 0;
+        let wide = field.host == HostType::NChar && field.terminator.len().is_multiple_of(2);
         let form = match (field.prefix_length, field.fixed_bytes()) {
             (0, Some(0)) => return None,
             (0, Some(bytes)) => Form::Fixed(bytes),
@@ -181,7 +181,7 @@ impl FieldLayout {
             Some(bytes) if length < bytes && !matches!(self.host, HostType::Decimal | HostType::Numeric) => {
                 Err(CutError::BadLength)
             }
-            None if self.host == HostType::NChar && length % 2 != 0 => Err(CutError::OddBytes),
+            None if self.host == HostType::NChar && !length.is_multiple_of(2) => Err(CutError::OddBytes),
             _ => Ok(Some(length)),
         }
     }
@@ -199,7 +199,7 @@ impl FieldLayout {
         };
         let content = &bytes[start..end];
         let is_wide = self.host == HostType::NChar;
-        if is_wide && content.len() % 2 != 0 {
+        if is_wide && !content.len().is_multiple_of(2) {
             return Err(CutError::OddBytes);
         }
         let span = match content {

@@ -6,12 +6,12 @@
 //! |---|---|---|
 //! | yes | no | as many as the prefix says; all bits set: NULL |
 //! | no | no | as many as its type or its length says |
-//! | no | yes | text and binary: up to the terminator, none: NULL, a zero character: empty text; else as its type says |
-//! | yes | yes | text: as many as the prefix says, fewer if the terminator comes first; else as many as the prefix says |
+//! | no | yes | text and binary: up to the terminator; else as its type says |
+//! | yes | yes | as many as the prefix says; of text fewer, if the terminator comes first |
 //!
-//! A terminator behind bytes whose number is known must follow them, unless a prefix of text says the number. Of a type
-//! with fixed length a prefix of 0 is NULL too, as old versions of bcp wrote it. Terminators of UTF-16 are looked for at
-//! whole characters.
+//! No bytes up to a terminator are NULL, and a zero character alone is empty text. A terminator behind bytes whose number
+//! is known must follow them, unless a prefix of text says the number. Of a type with fixed length a prefix of 0 is NULL
+//! too, as old versions of bcp wrote it. Terminators of UTF-16 are looked for at whole characters.
 //!
 //! A source of stretches asks [`RecordLayout::whole_records`] how many records a piece of a file has and where the last
 //! ends. Whoever decodes them asks [`RecordLayout::split`] for the fields of each. Both walk over the bytes in the same
@@ -191,8 +191,8 @@ impl RecordLayout {
         (whole, None)
     }
 
-    /// Walks over a record. Every field has a byte at least, so that a record is never empty; the last one may be at the
-    /// end of the file.
+    /// Walks over a record. Every field has a byte at least, so that a record is never empty; the last one may be at
+    /// the end of the file.
     fn walk(
         &self,
         bytes: &[u8],
@@ -203,7 +203,8 @@ impl RecordLayout {
         assert!(start <= bytes.len(), "a record that starts behind its slice");
         let more = |field, bytes| match at_end {
             true => Err(CutFault { field, error: CutError::FileEnd }),
-            false => Ok(Cut::More { bytes }),
+            // Of a record whose length is known it is all of it.
+            false => Ok(Cut::More { bytes: self.record_bytes.unwrap_or(bytes) }),
         };
         if start == bytes.len() {
             return more(0, 1);

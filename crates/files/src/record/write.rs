@@ -12,8 +12,8 @@ impl FieldLayout {
     /// becomes text as clients print it. After a fault the field is not appended.
     ///
     /// # Errors
-    /// [`ValueError::Null`] for NULL in a field without prefix and without terminator; [`ValueError::Truncation`] for a value that
-    /// is longer than its field or its prefix can say; what [`native::encode`] returns.
+    /// [`ValueError::Null`] for NULL in a field without prefix and without terminator; [`ValueError::Truncation`] for a
+    /// value that is longer than its field or its prefix can say; what [`native::encode`] returns.
     pub fn write(
         &self,
         value: &Value,
