@@ -574,18 +574,42 @@ errors! {
     CANNOT_TRUNCATE(4701, 16) "Cannot find the object \"{}\" because it does not exist or you do not have permissions.";
     TRUNCATE_REFERENCED(4712, 16) "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY \
         constraint.";
-    BULK_ROWS_LEFT_OUT(4865, 10) "{} rows could not be read and were left out ({} of them without a message). MAXERRORS sets how \
-        many may be, and ERRORFILE keeps them.";
+    FORMAT_FILE_VERSION(4820, 16) "Cannot bulk load. Unknown version of format file \"{}\".";
+    FORMAT_FILE_COUNT(4821, 16) "Cannot bulk load. Error reading the number of columns from the format file \"{}\".";
+    FORMAT_FILE_COLUMNS(4822, 16) "Cannot bulk load. Invalid number of columns in the format file \"{}\".";
+    FORMAT_FILE_COLUMN_NUMBER(4823, 16) "Cannot bulk load. Invalid column number in the format file \"{}\".";
+    FORMAT_FILE_TYPE(4824, 16) "Cannot bulk load. Invalid data type for column number {} in the format file \"{}\".";
+    FORMAT_FILE_PREFIX(4825, 16) "Cannot bulk load. Invalid prefix for column number {} in the format file \"{}\".";
+    FORMAT_FILE_LENGTH(4826, 16) "Cannot bulk load. Invalid column length for column number {} in the format file \
+        \"{}\".";
+    FORMAT_FILE_TERMINATOR(4827, 16) "Cannot bulk load. Invalid column terminator for column number {} in the format \
+        file \"{}\".";
+    FORMAT_FILE_TARGET(4828, 16) "Cannot bulk load. Invalid destination table column number for source column {} in \
+        the format file \"{}\".";
+    FORMAT_FILE_NAME(4829, 16) "Cannot bulk load. Error reading the destination table column name for source column \
+        {} in the format file \"{}\".";
+    RECORD_CUT_OFF(4832, 16) "Bulk load: An unexpected end of file was encountered in the data file. It ends within \
+        row {}, column {}.";
+    FORMAT_FILE_COLLATION(4839, 16) "Cannot perform the bulk load. Invalid collation name for source column {} in the \
+        format file \"{}\".";
+    FORMAT_FILE_ELEMENT(4855, 16) "Line {} in format file \"{}\": unexpected element \"{}\".";
+    FORMAT_FILE_INFO_ITEM(4856, 16) "Line {} in format file \"{}\": unexpected info item.";
+    FORMAT_FILE_ATTRIBUTE(4857, 16) "Line {} in format file \"{}\": Attribute \"{}\" could not be specified for this \
+        type.";
+    FORMAT_FILE_VALUE(4858, 16) "Line {} in format file \"{}\": bad value {} for attribute \"{}\".";
+    FORMAT_FILE_ATTRIBUTE_MISSING(4859, 16) "Line {} in format file \"{}\": required attribute \"{}\" is missing.";
     BULK_FILE_MISSING(4860, 16) "Cannot bulk load. The file \"{}\" does not exist or you don't have file access rights.";
     BULK_FILE_NOT_OPENED(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: {}.";
+    BULK_OUTSIDE(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: it lies outside the allowed \
+        folders. Add its folder to them when the instance starts (hobt sql --allow FOLDER).";
     BULK_FILE_CHANGED(4862, 16) "Cannot bulk load because the file \"{}\" has changed while it was read. Load it again \
         when it is complete.";
     BULK_PARQUET_DAMAGED(4862, 16) "Cannot bulk load because the file \"{}\" could not be read as Parquet: {}.";
     BULK_FILE_NOT_READ(4862, 16) "Cannot bulk load because the file \"{}\" could not be read: {}.";
+    FORMAT_FILE_TOO_LARGE(4862, 16) "Cannot bulk load because the file \"{}\" could not be read. A format file may have \
+        16 MiB.";
     BULK_TRUNCATION(4863, 16) "Bulk load data conversion error (truncation) for row {}, column {} ({}): '{}' is longer \
         than {} allows. Line {} of {}.";
-    BULK_OUTSIDE(4861, 16) "Cannot bulk load because the file \"{}\" could not be opened: it lies outside the allowed \
-        folders. Add its folder to them when the instance starts (hobt sql --allow FOLDER).";
     BULK_CONVERSION(4864, 16) "Bulk load data conversion error (type mismatch or invalid character for the specified \
         codepage) for row {}, column {} ({}): '{}' is no {}. Line {} of {}.";
     BULK_TEXT_ENCODING(4864, 16) "Bulk load data conversion error (invalid character for the specified codepage) for row \
@@ -593,16 +617,26 @@ errors! {
         'ACP', or by DATAFILETYPE = 'widechar' for UTF-16.";
     BULK_PARQUET_VALUE(4864, 16) "A value cannot be converted: {}.";
     BULK_PARQUET_CONVERSION(4864, 16) "Bulk load data conversion error (type mismatch) for column {} of {}: {}";
+    RECORD_FIELD_LENGTH(4864, 16) "Bulk load data conversion error (type mismatch or invalid character for the \
+        specified codepage) for row {}, column {}. Its length is none that the type has. Verify that the file's columns \
+        and their nullability are those of the table, or of the format file.";
+    BULK_ROWS_LEFT_OUT(4865, 10) "{} row(s) could not be read and were left out ({} of them without a message). MAXERRORS sets how \
+        many may be, and ERRORFILE keeps them.";
     BULK_TOO_MANY_ERRORS(4865, 16) "Cannot bulk load because the maximum number of errors ({}) was exceeded. The last: {}";
     BULK_ROW_TOO_LONG(4866, 16) "The bulk load failed. The row {}, which begins in line {} of {}, has no end within {} \
         bytes. Verify that a quote is not left open there, and that the field terminator and row terminator are specified \
         correctly.";
     BULK_QUOTE_NOT_CLOSED(4866, 16) "The bulk load failed. The quote of column {} in row {}, which begins in line {} of {}, \
         is not closed until the end of the file.";
+    RECORD_FIELD_TOO_LONG(4866, 16) "The bulk load failed. The column is too long in the data file for row {}, column \
+        {}. Verify that the field terminator and row terminator are specified correctly.";
     BULK_OVERFLOW(4867, 16) "Bulk load data conversion error (overflow) for row {}, column {} ({}): '{}' is beyond the \
         range of {}. Line {} of {}.";
     BULK_NULL(4869, 16) "The bulk load failed. Unexpected NULL value in data file row {}, column {}. The destination column \
         ({}) is defined as NOT NULL. Line {} of {}.";
+    FORMAT_FILE_DUPLICATE_ID(4872, 16) "Line {} in format file \"{}\": duplicate element id \"{}\".";
+    FORMAT_FILE_NO_SUCH_ID(4873, 16) "Line {} in format file \"{}\": referencing non-existing element id \"{}\".";
+    FORMAT_FILE_ID_USED_TWICE(4874, 16) "Line {} in format file \"{}\": duplicate element id reference \"{}\".";
     BULK_FEW_FIELDS(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line {}: the \
         row ends before column {}.";
     BULK_MANY_FIELDS(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line {}: the \
@@ -614,6 +648,11 @@ errors! {
         JSON object: {}";
     BULK_TEXT_AFTER_QUOTE(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, column {}, line \
         {}: text stands behind the closing quote of {}.";
+    FORMAT_FILE_ENDLESS(4882, 16) "Cannot bulk load. A prefix length, field length, or terminator is required for the \
+        source column {} in the format file \"{}\".";
+    FORMAT_FILE_XML(4883, 16) "The XML reader returned {} for the info item starting near line {} column {} in format \
+        file \"{}\".";
+    RECORD_ODD_BYTES(4895, 16) "Unicode data is odd byte size for column {}. Should be even byte size. Row {}.";
     ADD_NOT_NULL_COLUMN(4901, 16) "ALTER TABLE only allows columns to be added that can contain nulls, or have a \
         DEFAULT definition specified, or the column being added is an identity or timestamp column, or alternatively \
         if none of the previous conditions are satisfied the table must be empty to allow addition of this column. \

@@ -10,10 +10,15 @@
 mod batches;
 mod encoding;
 mod file_set;
+pub mod format_file;
+#[cfg(test)]
+mod fuzz;
 mod infer;
 mod json_lines;
+pub mod native;
 mod parquet;
 mod read;
+pub mod record;
 mod rejected;
 mod schema;
 mod source;
