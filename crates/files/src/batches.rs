@@ -80,11 +80,11 @@ struct PortionReader(Arc<FileBatches>);
 impl BatchReader for PortionReader {
     fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
         let mut state = self.0.state.lock();
-        if state.is_finished {
+        // What the next statement takes is not read for this one: it may be in error.
+        if state.is_finished || state.left == 0 {
             return Ok(None);
         }
         if state.rest.is_none() {
-            // Read even if the statement takes no more, so that the last statement is known to be the last.
             let next = state.reader.as_mut().map_or(Ok(None), |reader| reader.next())?;
             state.is_finished = next.is_none();
             state.rest = next;
@@ -92,10 +92,6 @@ impl BatchReader for PortionReader {
         let left = state.left;
         match state.rest.take() {
             None => Ok(None),
-            Some(rest) if left == 0 => {
-                state.rest = Some(rest);
-                Ok(None)
-            }
             Some(rest) => {
                 let taken = rest.num_rows().min(left);
                 state.left -= taken;

@@ -82,7 +82,7 @@ impl FileScanExec {
             return Ok(Arc::clone(rows));
         }
         let mut request = self.files.request().clone();
-        request.batch_rows = batch_rows;
+        request.batch_rows = request.batch_rows.min(batch_rows);
         request.conditions = file_conditions(&self.conditions, &request.columns);
         let rows = request.open(&self.projection)?;
         *started = Some(Arc::clone(&rows));

@@ -34,7 +34,7 @@ impl World {
             ..InstanceSettings::default()
         };
         let instance = Instance::open_with(folder.path().join("data"), settings).expect("an instance");
-        let session = instance.session();
+        let session = instance.session().expect("a session");
         World { folder, session, _instance: instance }
     }
 

@@ -132,7 +132,7 @@ impl TextRows {
             }
             current.row += 1;
         }
-        let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(16, self.request.batch_rows.max(16));
+        let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(1, self.request.batch_rows.max(1));
         fields.clear();
         let mut rows: Vec<RowPlace> = Vec::with_capacity(most);
         let mut faults = BlockFaults::default();

@@ -65,7 +65,8 @@ impl Names<'_> {
             first_row: shape.first_row,
             last_row: options.last_row,
             conditions: Vec::new(),
-            batch_rows: 1024,
+            // A statement of a load in batches reads no rows of the next.
+            batch_rows: options.batch_rows.map_or(usize::MAX, |rows| usize::try_from(rows).unwrap_or(usize::MAX)),
             row_bytes_max: ROW_BYTES_MAX,
             error_file,
             batches: self.file_batches.cloned(),
