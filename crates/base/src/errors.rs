@@ -574,6 +574,8 @@ errors! {
     CANNOT_TRUNCATE(4701, 16) "Cannot find the object \"{}\" because it does not exist or you do not have permissions.";
     TRUNCATE_REFERENCED(4712, 16) "Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY \
         constraint.";
+    SINGLE_NCLOB_NOT_UNICODE(4809, 16) "SINGLE_NCLOB requires a UNICODE (widechar) input file. The file specified is not \
+        Unicode: {} does not begin with a byte order mark of UTF-16.";
     FORMAT_FILE_VERSION(4820, 16) "Cannot bulk load. Unknown version of format file \"{}\".";
     FORMAT_FILE_COUNT(4821, 16) "Cannot bulk load. Error reading the number of columns from the format file \"{}\".";
     FORMAT_FILE_COLUMNS(4822, 16) "Cannot bulk load. Invalid number of columns in the format file \"{}\".";
@@ -643,6 +645,8 @@ errors! {
         row has more fields than there are columns.";
     BULK_ORDINAL(4879, 16) "The column {} has a number that is no number of a field: fields are numbered from 1 to 32767.";
     BULK_PARQUET_COLUMN(4879, 16) "Bulk load failed: the data file {} has no column {}.";
+    BULK_SHAPE_UNKNOWN(4879, 16) "Bulk load failed: DATAFILETYPE = 'native' needs the columns of a table (BULK INSERT) or a format \
+        file (FORMATFILE).";
     BULK_WITHOUT_COLUMNS(4879, 16) "Cannot bulk load: {} has no columns.";
     BULK_NO_OBJECT(4879, 16) "Bulk load failed due to invalid column value in data file {} in row {}, line {}: the line is no \
         JSON object: {}";

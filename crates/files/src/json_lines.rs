@@ -135,7 +135,10 @@ impl JsonRows {
         let mut fields = Vec::new();
         let mut faults = BlockFaults::default();
         let mut places = Vec::new();
-        while current.at < current.text.len() && places.len() < BATCH_ROWS.min(self.request.batch_rows) && values.len() < BATCH_BYTES {
+        while current.at < current.text.len()
+            && places.len() < BATCH_ROWS.min(self.request.batch_rows)
+            && values.len() < BATCH_BYTES
+        {
             let start = current.at;
             let end =
                 memchr(b'\n', &current.text.as_bytes()[start..]).map_or(current.text.len(), |found| start + found);

@@ -12,14 +12,16 @@ use crate::encoding::CodePage;
 use crate::infer::{Header, Inferred, infer_text};
 use crate::json_lines::{JsonRows, infer_json, line_layout};
 use crate::parquet::{FileCondition, ParquetRows};
+use crate::records::{RecordForm, RecordRows};
 use crate::rejected::Rejections;
 use crate::schema::FileColumn;
 use crate::source::{SourceFile, note_sizes};
 use crate::stretches::Cutter;
 use crate::text::{TextLayout, TextRows};
+use crate::whole::WholeRows;
 
 /// The form of the files.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub enum FileForm {
     /// Rows of fields that terminators end.
     Text(TextLayout),
@@ -27,13 +29,17 @@ pub enum FileForm {
     JsonLines,
     /// Parquet.
     Parquet,
+    /// Records that a format file, or bcp's native format, describes.
+    Records(RecordForm),
+    /// Each file is one value of the only column.
+    Whole,
 }
 
 impl FileForm {
     /// Whether files of this form say which values parts of them have.
     pub fn has_statistics(&self) -> bool {
         match self {
-            FileForm::Text(_) | FileForm::JsonLines => false,
+            FileForm::Text(_) | FileForm::JsonLines | FileForm::Records(_) | FileForm::Whole => false,
             FileForm::Parquet => true,
         }
     }
@@ -106,6 +112,8 @@ impl ReadRequest {
         }
         let (request, projection) = (self.clone(), projection.to_vec());
         Ok(match &self.form {
+            FileForm::Records(form) => Arc::new(RecordRows::new(request, form.clone(), projection)),
+            FileForm::Whole => Arc::new(WholeRows::new(request, projection)),
             FileForm::JsonLines => Arc::new(JsonRows::new(request, projection)),
             FileForm::Parquet => Arc::new(ParquetRows::new(request, projection)),
             FileForm::Text(layout) => Arc::new(TextRows::new(request, layout.clone(), projection)),

@@ -36,6 +36,16 @@ pub(crate) trait Cutter: Send + Sync {
     /// # Errors
     /// The bytes are no rows. The error says why, and not where.
     fn cut(&self, bytes: &[u8], is_last: bool) -> Result<Cut, SqlError>;
+
+    /// Why the bytes, which begin with the row of this number and have no whole row, will never have one.
+    fn fault(&self, _bytes: &[u8], _is_last: bool, _row: u64) -> Option<SqlError> {
+        None
+    }
+
+    /// Bytes at the start of a file that are no rows.
+    fn signature_bytes(&self, _first: &[u8]) -> usize {
+        0
+    }
 }
 
 /// A run of whole rows.
@@ -67,6 +77,8 @@ struct State {
     open: Option<SourceFile>,
     /// Bytes of a row whose end has not been read.
     carry: Vec<u8>,
+    /// Whether nothing of the file has been cut.
+    at_start: bool,
     next_row: u64,
     next_line: u64,
     /// Nothing more is read after an error.
@@ -90,7 +102,15 @@ impl Stretches {
         progress: Arc<Progress>,
     ) -> Stretches {
         let Bounds { last_row, row_bytes_max } = bounds;
-        let state = State { next_file: 0, open: None, carry: Vec::new(), next_row: 1, next_line: 1, has_failed: false };
+        let state = State {
+            next_file: 0,
+            open: None,
+            carry: Vec::new(),
+            at_start: true,
+            next_row: 1,
+            next_line: 1,
+            has_failed: false,
+        };
         Stretches { files, code_page, is_text, cutter, last_row, row_bytes_max, progress, state: Mutex::new(state) }
     }
 
@@ -118,7 +138,7 @@ impl Stretches {
                 let Some(path) = self.files.get(state.next_file) else { return Ok(None) };
                 state.open = Some(SourceFile::open(path, self.code_page, self.is_text, &self.progress)?);
                 state.next_file += 1;
-                (state.next_row, state.next_line) = (1, 1);
+                (state.next_row, state.next_line, state.at_start) = (1, 1, true);
             }
             if let Some(stretch) = self.read_file(state)? {
                 return Ok(Some(stretch));
@@ -137,11 +157,17 @@ impl Stretches {
         let mut bytes = Vec::with_capacity(STRETCH_BYTES.max(state.carry.len()) + STRETCH_BYTES / 2);
         bytes.append(&mut state.carry);
         let mut wanted = STRETCH_BYTES.saturating_sub(bytes.len()).max(STRETCH_BYTES / 2);
-        let (cut, is_last) = loop {
+        let cut = loop {
             let is_last = open.append(&mut bytes, wanted)? < wanted;
-            let cut = self.cutter.cut(&bytes, is_last)?;
+            if std::mem::take(&mut state.at_start) {
+                bytes.drain(..self.cutter.signature_bytes(&bytes));
+            }
+            let cut = self
+                .cutter
+                .cut(&bytes, is_last)
+                .map_err(|error| self.cutter.fault(&bytes, is_last, state.next_row).unwrap_or(error))?;
             if cut.end > 0 || is_last {
-                break (cut, is_last);
+                break cut;
             }
             if bytes.len() > self.row_bytes_max {
                 let (row, line) = (state.next_row, state.next_line);
@@ -154,9 +180,6 @@ impl Stretches {
             return Ok(None);
         }
         state.carry.extend_from_slice(&bytes[cut.end..]);
-        if is_last && !state.carry.is_empty() {
-            return Err(SqlError::internal("bytes behind the last row of a file"));
-        }
         bytes.truncate(cut.end);
         let stretch =
             Stretch { bytes, file: state.next_file - 1, first_row: state.next_row, first_line: state.next_line };

@@ -28,11 +28,8 @@ impl World {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let rows = folder.path().join("rows");
         fs::create_dir(&rows).expect("a folder");
-        let settings = InstanceSettings {
-            memory_bytes: Some(128 << 20),
-            rows_folder: Some(rows),
-            ..InstanceSettings::default()
-        };
+        let settings =
+            InstanceSettings { memory_bytes: Some(128 << 20), rows_folder: Some(rows), ..InstanceSettings::default() };
         let instance = Instance::open_with(folder.path().join("data"), settings).expect("an instance");
         let session = instance.session().expect("a session");
         World { folder, session, _instance: instance }
@@ -172,7 +169,9 @@ fn terminators_quotes_and_encodings_are_what_options_say() {
 #[test]
 fn defaults_identities_and_computed_columns_are_filled_as_in_sql_server() {
     let mut world = World::new();
-    world.rows("CREATE TABLE t (id int IDENTITY(10, 5), a int DEFAULT 7, b AS a * 2, c varchar(10) NOT NULL DEFAULT 'x')");
+    world.rows(
+        "CREATE TABLE t (id int IDENTITY(10, 5), a int DEFAULT 7, b AS a * 2, c varchar(10) NOT NULL DEFAULT 'x')",
+    );
     world.write("a.csv", "1,,\n2,3,c\n");
     world.rows("BULK INSERT t FROM 'a.csv' WITH (FORMAT = 'CSV')");
     assert_eq!(world.rows("SELECT * FROM t ORDER BY id"), ["10|7|14|x", "15|3|6|c"]);
@@ -216,7 +215,8 @@ fn many_stretches_by_many_workers_give_every_row_once_with_its_number() {
     let mut file = fs::File::create(world.path("big.csv")).expect("a file");
     let mut out = std::io::BufWriter::new(&mut file);
     for number in 0..200_000 {
-        let text = if number % 3 == 0 { "\"a quoted text,\nover two \"\"lines\"\"\"" } else { "a plain text of some length" };
+        let text =
+            if number % 3 == 0 { "\"a quoted text,\nover two \"\"lines\"\"\"" } else { "a plain text of some length" };
         writeln!(out, "{number},{text}").expect("written");
     }
     writeln!(out, "x,y").expect("written");
@@ -249,7 +249,9 @@ fn several_files_are_named_by_lists_folders_and_patterns() {
     for (name, text) in [("f/a.csv", "1\n"), ("f/b.csv", "2\n"), ("f/g/c.csv", "3\n"), ("f/.hidden.csv", "9\n")] {
         world.write(name, text);
     }
-    let mut sum = |files: &str| world.rows(&format!("SELECT SUM(a) FROM OPENROWSET(BULK {files}, FORMAT = 'CSV') WITH (a int) r"));
+    let mut sum = |files: &str| {
+        world.rows(&format!("SELECT SUM(a) FROM OPENROWSET(BULK {files}, FORMAT = 'CSV') WITH (a int) r"))
+    };
     assert_eq!(sum("('f/a.csv', 'f/g/c.csv')"), ["4"]);
     assert_eq!(sum("'f/*.csv'"), ["3"]);
     assert_eq!(sum("'f/**/*.csv'"), ["6"]);
@@ -307,7 +309,8 @@ fn no_path_leaves_the_allowed_folders() {
         "..",
         "../*.csv",
     ] {
-        let error = world.error(&format!("SELECT * FROM OPENROWSET(BULK '{path}', FORMAT = 'CSV') WITH (a varchar(max)) r"));
+        let error =
+            world.error(&format!("SELECT * FROM OPENROWSET(BULK '{path}', FORMAT = 'CSV') WITH (a varchar(max)) r"));
         assert!(error.starts_with("4861 ") || error.starts_with("4860 "), "{path}: {error}");
     }
     let error = world.error("BULK INSERT master.dbo.t FROM 'a.csv' WITH (ERRORFILE = '../out.err')");

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
-use hobt_catalog::Table;
+use hobt_catalog::{Table, TableColumn};
 use hobt_files::FileBatches;
+use hobt_files::format_file::FormatFile;
 use hobt_tsql::ast::{
     BulkInsert, ChangeTarget, ColumnName, Expression, FileSource, FileTarget, FunctionArguments, FunctionCall,
     Identifier, Insert, InsertSource, ObjectName, Query, QueryBody, Select, SelectItem, Span, TableHint, TableSource,
@@ -12,6 +13,7 @@ use hobt_tsql::ast::{
 };
 
 use super::options::FileOptions;
+use super::records::format_file;
 use crate::direct::learned::Learned;
 use crate::event::DoneKind;
 use crate::failure::Failure;
@@ -26,7 +28,8 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot();
         let found = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.table(schema, &place.name));
         let table = found.cloned().ok_or_else(|| Failure::of_binding(invalid_object(&bulk.target)))?;
-        let insert = insert_of(bulk, &table, &options, span).map_err(Failure::of_binding)?;
+        let format = format_file(self.environment, &options).map_err(Failure::of_binding)?;
+        let insert = insert_of(bulk, &table, &options, format.as_ref(), span).map_err(Failure::of_binding)?;
         let before = self.state.identity_insert;
         let has_identity = table.columns.iter().any(|column| column.identity.is_some());
         if has_identity {
@@ -60,18 +63,91 @@ impl Interpreter<'_> {
     }
 }
 
+/// A column of the table that a load fills.
+struct Loaded<'t> {
+    column: &'t TableColumn,
+    /// The field that fills it, from 0.
+    field: usize,
+    /// What an empty field stands for, if it is not the column's default.
+    default: Option<Expression>,
+}
+
+/// The columns that a load fills, and how many fields a row has. Without a list and a format file the fields are those of
+/// all columns that are not computed, in their order.
+///
+/// # Errors
+/// 207 for a column that is not there; 4828 for a number that no column has.
+fn loaded_columns<'t>(
+    bulk: &BulkInsert,
+    table: &'t Table,
+    format: Option<&FormatFile>,
+) -> Result<(Vec<Loaded<'t>>, usize), SqlError> {
+    let stored = || table.columns.iter().filter(|column| column.computed.is_none());
+    let loaded = |column, field| Loaded { column, field, default: None };
+    if let Some(format) = format {
+        let mut columns = Vec::new();
+        if format.columns.is_empty() {
+            for (at, field) in format.fields.iter().enumerate() {
+                let Some(number) = field.column else { continue };
+                let found = table.columns.iter().find(|column| i64::from(column.id) == i64::from(number));
+                let found = found.filter(|column| column.computed.is_none());
+                columns.push(loaded(found.ok_or_else(|| errors::FORMAT_FILE_TARGET.with([&(at + 1), &""]))?, at));
+            }
+        } else {
+            for column in &format.columns {
+                let place = table.column_named(&column.name);
+                let place = place.ok_or_else(|| errors::INVALID_COLUMN.with([&column.name]))?;
+                columns.push(loaded(&table.columns[place], column.field));
+            }
+        }
+        return Ok((columns, format.fields.len()));
+    }
+    if bulk.columns.is_empty() {
+        let columns: Vec<Loaded<'t>> = stored().enumerate().map(|(field, column)| loaded(column, field)).collect();
+        let fields = columns.len();
+        return Ok((columns, fields));
+    }
+    let mut columns = Vec::with_capacity(bulk.columns.len());
+    for (at, listed) in bulk.columns.iter().enumerate() {
+        let place = table.column_named(&listed.name.value);
+        let place = place.ok_or_else(|| errors::INVALID_COLUMN.with([&listed.name.value]).at(listed.name.position))?;
+        let field = match listed.field {
+            None => at,
+            Some(number @ 1..=32_767) => number as usize - 1,
+            Some(_) => return Err(errors::BULK_ORDINAL.with([&listed.name.value]).at(listed.name.position)),
+        };
+        columns.push(Loaded { column: &table.columns[place], field, default: listed.default.clone() });
+    }
+    let fields = columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
+    Ok((columns, fields))
+}
+
 /// The `INSERT` that a load is.
-fn insert_of(bulk: &BulkInsert, table: &Table, options: &FileOptions, span: Span) -> Result<Insert, SqlError> {
+fn insert_of(
+    bulk: &BulkInsert,
+    table: &Table,
+    options: &FileOptions,
+    format: Option<&FormatFile>,
+    span: Span,
+) -> Result<Insert, SqlError> {
+    let (loaded, fields) = loaded_columns(bulk, table, format)?;
     let mut names = Vec::new();
     let mut items = Vec::new();
-    for column in table.columns.iter().filter(|column| column.computed.is_none()) {
+    let mut of_fields = Vec::new();
+    for Loaded { column, field, default } in loaded {
+        let name = Identifier { quoted: true, ..Identifier::new(column.name.clone()) };
+        of_fields.push((name.clone(), field));
         if column.identity.is_some() && !options.keeps_identity {
             continue;
         }
-        let name = Identifier { quoted: true, ..Identifier::new(column.name.clone()) };
         let mut value = Expression::Column { name: Box::new(ColumnName { qualifier: None, name: name.clone() }) };
-        if let Some(default) = column.default.as_ref().filter(|_| !options.keeps_nulls) {
-            value = coalesce(value, hobt_tsql::parse_expression(&default.definition)?, span);
+        let of_column = || match &column.default {
+            Some(default) => hobt_tsql::parse_expression(&default.definition).map(Some),
+            None => Ok(None),
+        };
+        let default = if default.is_some() { default } else { of_column()? };
+        if let Some(default) = default.filter(|_| !options.keeps_nulls) {
+            value = coalesce(value, default, span);
         }
         names.push(name.clone());
         items.push(SelectItem::Value { value, alias: Some(name) });
@@ -79,7 +155,7 @@ fn insert_of(bulk: &BulkInsert, table: &Table, options: &FileOptions, span: Span
     if items.is_empty() {
         return Err(errors::BULK_WITHOUT_COLUMNS.with([&table.name]).at(bulk.position));
     }
-    let target = FileTarget { name: bulk.target.clone(), columns: Vec::new() };
+    let target = FileTarget { name: bulk.target.clone(), columns: of_fields, fields };
     let source = FileSource {
         files: bulk.files.clone(),
         options: bulk.options.clone(),

@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | the options of a source of files |
+//! | `records` | files of records: native, described by a format file, one value a file |
 //! | `resolve` | which files are meant, their columns, and the source of rows |
 //! | `load` | `BULK INSERT` and `COPY INTO`: an `INSERT` of such a source |
 
 mod load;
 mod options;
+mod records;
 mod resolve;

@@ -11,6 +11,18 @@ pub(super) enum Form {
     Char,
     /// `FORMAT = 'CSV'`.
     Csv,
+    /// `DATAFILETYPE = 'native'`.
+    Native,
+    /// `DATAFILETYPE = 'widenative'`.
+    WideNative,
+    /// `FORMATFILE`.
+    Described,
+    /// `SINGLE_CLOB`.
+    Clob,
+    /// `SINGLE_NCLOB`.
+    NClob,
+    /// `SINGLE_BLOB`.
+    Blob,
     /// `FORMAT = 'JSON'`: one object a line.
     JsonLines,
     /// `FORMAT = 'PARQUET'`.
@@ -39,6 +51,8 @@ pub(super) struct FileOptions {
     pub(super) has_header: Option<bool>,
     pub(super) rows_expected: Option<u64>,
     pub(super) order: Vec<IndexColumn>,
+    /// `FORMATFILE`.
+    pub(super) format_file: Option<(String, Position)>,
 }
 
 /// What ends a row.
@@ -72,6 +86,7 @@ impl Default for FileOptions {
             has_header: None,
             rows_expected: None,
             order: Vec::new(),
+            format_file: None,
         }
     }
 }
@@ -94,7 +109,11 @@ impl FileOptions {
 
     fn item(&mut self, item: &OptionItem) -> Result<(), SqlError> {
         match item.name.as_str() {
-            "FORMAT" | "FILE_TYPE" => self.form = Some(self.form_named(&text(item)?, item)?),
+            "FORMAT" | "FILE_TYPE" => {
+                let form = form_named(&text(item)?, item)?;
+                // A format file says more than FORMAT.
+                self.form = self.form.filter(|form| *form == Form::Described).or(Some(form));
+            }
             "FIELDTERMINATOR" => self.field_end = Some(terminator(&text(item)?, item)?),
             "ROWTERMINATOR" => {
                 let written = text(item)?;
@@ -118,8 +137,17 @@ impl FileOptions {
                     self.form = self.form.or(Some(Form::Char));
                     self.is_wide = true;
                 }
+                "native" => self.form = Some(Form::Native),
+                "widenative" => self.form = Some(Form::WideNative),
                 _ => return Err(wrong_value(item)),
             },
+            "FORMATFILE" => {
+                self.format_file = Some((text(item)?, item.span.position));
+                self.form = Some(Form::Described);
+            }
+            "SINGLE_CLOB" => self.form = Some(Form::Clob),
+            "SINGLE_NCLOB" => self.form = Some(Form::NClob),
+            "SINGLE_BLOB" => self.form = Some(Form::Blob),
             "FIRSTROW" => self.first_row = Some(number(item)?.max(1)),
             "LASTROW" => {
                 let last = number(item)?;
@@ -150,16 +178,6 @@ impl FileOptions {
         Ok(())
     }
 
-    fn form_named(&self, name: &str, item: &OptionItem) -> Result<Form, SqlError> {
-        Ok(match name.to_ascii_uppercase().as_str() {
-            "CSV" => Form::Csv,
-            "PARQUET" => Form::Parquet,
-            "JSON" | "JSONL" | "NDJSON" => Form::JsonLines,
-            "DELTA" | "ORC" | "AVRO" => return Err(SqlError::not_supported(format!("FORMAT = '{name}'"))),
-            _ => return Err(wrong_value(item)),
-        })
-    }
-
     /// The encoding of the files' text.
     pub(super) fn code_page(&self) -> CodePage {
         match self.code_page {
@@ -173,7 +191,7 @@ impl FileOptions {
     pub(super) fn layout(&self, form: Form) -> TextLayout {
         let (end, quote): (&[u8], _) = match form {
             Form::Csv => (b",", Some(self.quote.unwrap_or(b'"'))),
-            Form::Char | Form::JsonLines | Form::Parquet => (b"\t", self.quote),
+            _ => (b"\t", self.quote),
         };
         let (row_end, strips_return) = match &self.row_end {
             None | Some(RowEnd::Line) => (b"\n".to_vec(), true),
@@ -182,6 +200,16 @@ impl FileOptions {
         let field_end = self.field_end.clone().unwrap_or_else(|| end.to_vec());
         TextLayout { field_end, row_end, strips_return, quote }
     }
+}
+
+fn form_named(name: &str, item: &OptionItem) -> Result<Form, SqlError> {
+    Ok(match name.to_ascii_uppercase().as_str() {
+        "CSV" => Form::Csv,
+        "PARQUET" => Form::Parquet,
+        "JSON" | "JSONL" | "NDJSON" => Form::JsonLines,
+        "DELTA" | "ORC" | "AVRO" => return Err(SqlError::not_supported(format!("FORMAT = '{name}'"))),
+        _ => return Err(wrong_value(item)),
+    })
 }
 
 fn wrong_value(item: &OptionItem) -> SqlError {

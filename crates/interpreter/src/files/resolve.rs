@@ -7,28 +7,34 @@ use hobt_base::{SqlError, errors};
 use hobt_binder::{Resolved, SourceColumn};
 use hobt_catalog::{Table, name_equals};
 use hobt_files::{
-    FileColumn, FileForm, Header, ParquetColumn, ReadRequest, Rejections, files_of, infer_columns, infer_json_columns,
-    parquet_schema,
+    CodePage, FileColumn, FileForm, Header, ParquetColumn, ReadRequest, Rejections, files_of, infer_columns,
+    infer_json_columns, parquet_schema,
 };
 use hobt_table::FileRead;
 use hobt_tsql::ast::{FileSource, FileTarget};
 use hobt_types::{Collation, SqlType};
 
 use super::options::{FileOptions, Form};
+use super::records::whole_shape;
 use crate::names::{Names, invalid_object};
 
 /// Bytes of a row, at most: what the longest value of a `max` type that files are full of needs, and little enough that
 /// a quote that is left open is noticed.
 const ROW_BYTES_MAX: usize = 256 << 20;
 
+/// Columns, each with the collation of its text.
+type Columns = (Vec<FileColumn>, Vec<Option<Collation>>);
+
 /// The columns of a source and how its files are read.
-struct Shape {
-    form: FileForm,
-    columns: Vec<FileColumn>,
-    collations: Vec<Option<Collation>>,
-    fields: Option<usize>,
-    first_row: u64,
-    row_bytes: f64,
+pub(super) struct Shape {
+    pub(super) form: FileForm,
+    pub(super) columns: Vec<FileColumn>,
+    pub(super) collations: Vec<Option<Collation>>,
+    pub(super) fields: Option<usize>,
+    pub(super) first_row: u64,
+    pub(super) row_bytes: f64,
+    /// The encoding of the text, if it is not the one of the options.
+    pub(super) code_page: Option<CodePage>,
 }
 
 impl Names<'_> {
@@ -59,7 +65,7 @@ impl Names<'_> {
         let request = ReadRequest {
             files,
             form: shape.form,
-            code_page: options.code_page(),
+            code_page: shape.code_page.unwrap_or_else(|| options.code_page()),
             columns: shape.columns,
             fields: shape.fields,
             first_row: shape.first_row,
@@ -98,6 +104,8 @@ impl Names<'_> {
         match form {
             Form::Parquet => return self.parquet_shape(source, types, options, first),
             Form::JsonLines => return self.json_shape(source, types, options, first),
+            Form::Native | Form::WideNative | Form::Described => return self.record_shape(source, form, options),
+            Form::Clob | Form::NClob | Form::Blob => return whole_shape(source, form, first),
             Form::Char | Form::Csv => {}
         }
         let layout = options.layout(form);
@@ -105,12 +113,12 @@ impl Names<'_> {
         let form = FileForm::Text(layout.clone());
         if let Some(target) = &source.target {
             let (columns, collations) = self.columns_of_target(target, options)?;
-            let fields = Some(columns.len());
-            return Ok(Shape { form, columns, collations, fields, first_row, row_bytes: 100.0 });
+            let fields = Some(target.fields);
+            return Ok(Shape { form, columns, collations, fields, first_row, row_bytes: 100.0, code_page: None });
         }
         if !source.columns.is_empty() {
             let (columns, collations) = listed_columns(source, types)?;
-            return Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes: 100.0 });
+            return Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes: 100.0, code_page: None });
         }
         let header = match options.has_header {
             Some(true) => Header::Yes,
@@ -127,7 +135,7 @@ impl Names<'_> {
         let column = |(field, (name, sql_type))| FileColumn { name, sql_type, nullable: true, field, path: None };
         let columns: Vec<FileColumn> = inferred.columns.into_iter().enumerate().map(column).collect();
         let collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
-        Ok(Shape { form, columns, collations, fields, first_row, row_bytes: inferred.row_bytes })
+        Ok(Shape { form, columns, collations, fields, first_row, row_bytes: inferred.row_bytes, code_page: None })
     }
 
     /// Columns of JSON lines are found by their names, or by paths.
@@ -154,7 +162,7 @@ impl Names<'_> {
             collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
         }
         let (form, first_row) = (FileForm::JsonLines, options.first_row.unwrap_or(1));
-        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes })
+        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes, code_page: None })
     }
 
     /// Columns of Parquet files are found by their names, or, if none of a table's names is there, by their places.
@@ -207,28 +215,26 @@ impl Names<'_> {
         let bytes = std::fs::metadata(first).map_or(0, |found| found.len());
         let row_bytes = (bytes as f64 / (found.rows.max(1) as f64)).max(0.01);
         let (form, first_row) = (FileForm::Parquet, options.first_row.unwrap_or(1));
-        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes })
+        Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes, code_page: None })
     }
 
-    /// The columns of a table that fields fill. Fields stand for all columns that are not computed, in their order.
-    fn columns_of_target(
-        &self,
-        target: &FileTarget,
-        options: &FileOptions,
-    ) -> Result<(Vec<FileColumn>, Vec<Option<Collation>>), SqlError> {
+    /// The columns of a table that fields fill.
+    pub(super) fn columns_of_target(&self, target: &FileTarget, options: &FileOptions) -> Result<Columns, SqlError> {
         let place = self.place(&target.name)?;
         let snapshot = place.database.snapshot();
         let table = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.table(schema, &place.name));
         let table: &Arc<Table> = table.ok_or_else(|| invalid_object(&target.name))?;
-        let given = table.columns.iter().filter(|column| column.computed.is_none());
         let mut columns = Vec::new();
         let mut collations = Vec::new();
-        for (field, column) in given.enumerate() {
+        for (name, field) in &target.columns {
+            let found = table.column_named(&name.value);
+            let place = found.ok_or_else(|| errors::INVALID_COLUMN.with([&name.value]).at(name.position))?;
+            let column = &table.columns[place];
             let has_default = column.default.is_some() && !options.keeps_nulls;
             let is_ignored = column.identity.is_some() && !options.keeps_identity;
             let nullable = column.nullable || has_default || is_ignored;
-            let (name, path) = (column.name.clone(), None);
-            columns.push(FileColumn { name, sql_type: column.sql_type, nullable, field, path });
+            let (name, sql_type) = (column.name.clone(), column.sql_type);
+            columns.push(FileColumn { name, sql_type, nullable, field: *field, path: None });
             collations.push(column.collation);
         }
         Ok((columns, collations))
@@ -246,15 +252,12 @@ fn form_of(file: &Path) -> Option<Form> {
     }
 }
 
-fn collation_of(sql_type: SqlType) -> Option<Collation> {
+pub(super) fn collation_of(sql_type: SqlType) -> Option<Collation> {
     sql_type.is_text().then(Collation::default)
 }
 
 /// The columns that `WITH (…)` lists.
-fn listed_columns(
-    source: &FileSource,
-    types: &[SqlType],
-) -> Result<(Vec<FileColumn>, Vec<Option<Collation>>), SqlError> {
+fn listed_columns(source: &FileSource, types: &[SqlType]) -> Result<Columns, SqlError> {
     let mut columns = Vec::with_capacity(types.len());
     let mut collations = Vec::with_capacity(types.len());
     for (at, (column, sql_type)) in source.columns.iter().zip(types).enumerate() {

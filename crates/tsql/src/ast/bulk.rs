@@ -34,8 +34,10 @@ pub struct FileSource {
 pub struct FileTarget {
     /// The table.
     pub name: ObjectName,
-    /// The columns that the fields fill, in the order of the fields; all if empty.
-    pub columns: Vec<Identifier>,
+    /// The columns that fields fill, each with the number of its field, from 0.
+    pub columns: Vec<(Identifier, usize)>,
+    /// How many fields a row has.
+    pub fields: usize,
 }
 
 /// A column of `WITH (…)`.

@@ -1,0 +1,198 @@
+//! Rows of files whose records a format file, or bcp's native format, describes.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use encoding_rs::Encoding;
+use hobt_base::SqlError;
+use hobt_functions::{batch_of_values, convert_value};
+use hobt_types::{MaxLength, SqlType, Value};
+
+use crate::encoding::CodePage;
+use crate::native::{ValueError, decode_as};
+use crate::read::{BatchReader, FileRows, ReadRequest};
+use crate::record::{Cut as RecordCut, FieldSpan, RecordLayout};
+use crate::rejected::{Fault, FaultKind, shown};
+use crate::schema::{FileColumn, file_schema};
+use crate::stretches::{Bounds, Cut, Cutter, Stretch, Stretches};
+
+/// Rows of a batch, at most.
+const BATCH_ROWS: usize = 4096;
+
+/// How the records of files are laid out.
+#[derive(Clone, Debug)]
+pub struct RecordForm {
+    /// Where fields lie.
+    pub layout: RecordLayout,
+    /// The encoding of the text of each field.
+    pub encodings: Vec<&'static Encoding>,
+}
+
+impl Cutter for RecordForm {
+    fn cut(&self, bytes: &[u8], is_last: bool) -> Result<Cut, SqlError> {
+        let (whole, fault) = self.layout.whole_records(bytes, 0, is_last);
+        match fault {
+            // The rows before it are read first.
+            Some(fault) if whole.count == 0 => Err(fault.error(0)),
+            _ => Ok(Cut { end: whole.end, rows: whole.count, lines: whole.count }),
+        }
+    }
+
+    fn fault(&self, bytes: &[u8], is_last: bool, row: u64) -> Option<SqlError> {
+        self.layout.whole_records(bytes, 0, is_last).1.map(|fault| fault.error(row))
+    }
+
+    fn signature_bytes(&self, first: &[u8]) -> usize {
+        self.layout.signature_bytes(first)
+    }
+}
+
+/// The rows of such files, which workers share.
+pub(crate) struct RecordRows {
+    request: ReadRequest,
+    form: RecordForm,
+    projection: Vec<usize>,
+    types: Vec<SqlType>,
+    schema: SchemaRef,
+    stretches: Stretches,
+}
+
+impl RecordRows {
+    pub(crate) fn new(request: ReadRequest, form: RecordForm, projection: Vec<usize>) -> RecordRows {
+        let columns: Vec<FileColumn> = projection.iter().map(|&place| request.columns[place].clone()).collect();
+        let bounds = Bounds { last_row: request.last_row, row_bytes_max: request.row_bytes_max };
+        let stretches = Stretches::new(
+            request.files.clone(),
+            (CodePage::Utf8, false),
+            Box::new(form.clone()),
+            bounds,
+            Arc::clone(&request.progress),
+        );
+        let types = columns.iter().map(|column| column.sql_type).collect();
+        RecordRows { schema: file_schema(&columns), request, form, projection, types, stretches }
+    }
+}
+
+impl FileRows for RecordRows {
+    fn reader(self: Arc<Self>) -> Box<dyn BatchReader> {
+        Box::new(RecordReader { rows: self, current: None, spans: Vec::new() })
+    }
+}
+
+/// One worker's reading.
+struct RecordReader {
+    rows: Arc<RecordRows>,
+    /// A stretch, and where its next record begins.
+    current: Option<(Stretch, usize)>,
+    spans: Vec<FieldSpan>,
+}
+
+impl BatchReader for RecordReader {
+    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        loop {
+            if self.current.is_none() {
+                let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
+                self.current = Some((stretch, 0));
+            }
+            let Some((stretch, at)) = self.current.as_mut() else { return Ok(None) };
+            match self.rows.batch(stretch, at, &mut self.spans)? {
+                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
+                Some(_) => {}
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+impl RecordRows {
+    /// The next rows of a stretch; `None` at its end.
+    fn batch(
+        &self,
+        stretch: &mut Stretch,
+        at: &mut usize,
+        spans: &mut Vec<FieldSpan>,
+    ) -> Result<Option<RecordBatch>, SqlError> {
+        if *at >= stretch.bytes.len() {
+            return Ok(None);
+        }
+        let most = BATCH_ROWS.min(self.request.batch_rows);
+        let mut rows: Vec<Vec<Value>> = Vec::with_capacity(most);
+        let mut seen = 0;
+        while *at < stretch.bytes.len() && seen < most {
+            let (row, start) = (stretch.first_row, *at);
+            let cut = self.form.layout.split(&stretch.bytes, start, true, spans).map_err(|fault| fault.error(row))?;
+            let RecordCut::Record { end } = cut else { return Err(SqlError::internal("a record without an end")) };
+            *at = end;
+            stretch.first_row += 1;
+            seen += 1;
+            if row < self.request.first_row || row > self.request.last_row {
+                continue;
+            }
+            match self.values(&stretch.bytes, spans) {
+                Ok(values) => rows.push(values),
+                Err((place, kind, value)) => {
+                    let fault = self.fault(stretch, (row, place, kind), value);
+                    self.request.rejections.add(fault, &stretch.bytes[start..end])?;
+                }
+            }
+        }
+        batch_of_values(Arc::clone(&self.schema), &self.types, &rows).map(Some)
+    }
+
+    fn fault(&self, stretch: &Stretch, (row, place, kind): (u64, usize, FaultKind), value: String) -> Fault {
+        let column = &self.request.columns[place];
+        Fault {
+            file: self.stretches.file(stretch.file).clone(),
+            row,
+            // Records have no lines.
+            line: row,
+            column: column.field + 1,
+            name: column.name.clone(),
+            type_name: column.sql_type.to_string(),
+            kind,
+            value,
+        }
+    }
+
+    /// The values of the columns that are read, or the column that has none and why.
+    fn values(&self, bytes: &[u8], spans: &[FieldSpan]) -> Result<Vec<Value>, (usize, FaultKind, String)> {
+        let mut values = Vec::with_capacity(self.projection.len());
+        for &place in &self.projection {
+            let column = &self.request.columns[place];
+            let field = spans.get(column.field).and_then(|span| span.of(bytes));
+            let value = match field {
+                None => Value::Null,
+                Some(field) => {
+                    let wrong = |kind| (place, kind, shown(&String::from_utf8_lossy(&field[..field.len().min(120)])));
+                    self.value(field, column).map_err(wrong)?
+                }
+            };
+            if value.is_null() && !column.nullable {
+                return Err((place, FaultKind::Null, String::new()));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    fn value(&self, bytes: &[u8], column: &FileColumn) -> Result<Value, FaultKind> {
+        let (host, encoding) = (self.form.layout.fields()[column.field].host(), self.form.encodings[column.field]);
+        let value = decode_as(bytes, host, encoding, column.sql_type).map_err(|error| match error {
+            ValueError::Mismatch => FaultKind::Invalid,
+            ValueError::Truncation => FaultKind::TooLong,
+            ValueError::Overflow => FaultKind::Overflow,
+            ValueError::Null => FaultKind::Null,
+        })?;
+        match (&value, column.sql_type) {
+            // Text of fixed length is padded; a code page may lack characters.
+            (Value::Text(text), to) if matches!(to, SqlType::Char(_) | SqlType::NChar(_)) || !text.is_ascii() => {
+                convert_value(&value, SqlType::NVarChar(MaxLength::Max), to).map_err(|_| FaultKind::Invalid)
+            }
+            (Value::Binary(_), to @ SqlType::Binary(_)) => {
+                convert_value(&value, SqlType::VarBinary(MaxLength::Max), to).map_err(|_| FaultKind::Invalid)
+            }
+            _ => Ok(value),
+        }
+    }
+}
