@@ -11,8 +11,8 @@ use crate::record::{Cut, RecordLayout};
 
 /// Nodes and attributes of XML, and fields.
 const FORMAT_LIMIT: (usize, usize) = (64 << 10, 400);
-/// A value of UTF-16 is at most one and a half times as long in UTF-8, and arrays of a value have a floor.
-const RECORD_LIMIT: (usize, usize) = (64 << 10, 8);
+/// All layouts, and a few copies of a value.
+const RECORD_LIMIT: (usize, usize) = (256 << 10, 8);
 
 fuzz_target!(format_file, FORMAT_LIMIT, read_any_format_file);
 
@@ -45,7 +45,8 @@ fn layouts() -> Vec<RecordLayout> {
         }
     }
     let mixed = FormatFile::parse(
-        b"9.0\n4\n1 SQLCHAR 1 9 \";;\" 1 a \"\"\n2 SQLINT 1 4 \"|\" 2 b \"\"\n3 SQLBINARY 8 0 \"\" 3 c \"\"\n4 SQLNCHAR 2 0 \"\\n\" 4 d \"\"",
+        b"9.0\n4\n1 SQLCHAR 1 9 \";;\" 1 a \"\"\n2 SQLINT 1 4 \"|\" 2 b \"\"\n\
+          3 SQLBINARY 8 0 \"\" 3 c \"\"\n4 SQLNCHAR 2 0 \"\\n\" 4 d \"\"",
         "f",
     );
     layouts.push(RecordLayout::new(&mixed.expect("a format file")).expect("a layout"));

@@ -3,6 +3,8 @@
 //! Names are those of SQL Server: `SQL_` with `CP` and a number, or Windows' names of languages with a version
 //! (`Polish_100_CI_AS`), or `_UTF8` behind any.
 
+use super::HostType;
+
 /// Languages whose code page is not 1252: the beginnings of their collations' names.
 const LANGUAGES: [(u16, &[&str]); 15] = [
     (874, &["Thai_"]),
@@ -44,10 +46,21 @@ const WESTERN: [&str; 18] = [
     "Welsh_",
 ];
 
+/// Whether text of a host type can have a collation: one whose code page is known, for wide text any that is a name.
+pub(super) fn is_collation(name: &str, host: HostType) -> bool {
+    match host {
+        HostType::NChar => is_name(name),
+        _ => of_collation(name).is_some(),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= 128 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// The code page of a collation; `None` for a name that is none.
 pub(super) fn of_collation(name: &str) -> Option<u16> {
-    // Names are cut at ASCII alone.
-    if !name.is_ascii() || name.len() > 128 {
+    if !is_name(name) {
         return None;
     }
     let begins = |with: &str| name.len() > with.len() && name[..with.len()].eq_ignore_ascii_case(with);
@@ -91,7 +104,15 @@ mod tests {
         for collation in [Collation::Latin1GeneralCiAs, Collation::Latin1GeneralCsAs, Collation::Latin1GeneralBin2] {
             assert_eq!(of_collation(collation.name()), Some(1252));
         }
-        for name in ["", "SQL_", "Latin1_General", "Nobody_CI_AS", "SQL_Latin1_General_CP3_CI_AS", "Lätin1_General_"] {
+        for name in [
+            "",
+            "SQL_",
+            "Latin1_General",
+            "Nobody_CI_AS",
+            "SQL_Latin1_General_CP3_CI_AS",
+            "Lätin1_General_",
+            "Latin1_General_\"",
+        ] {
             assert_eq!(of_collation(name), None, "{name}");
         }
     }

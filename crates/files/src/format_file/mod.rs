@@ -1,5 +1,5 @@
-//! Format files of `bcp`, `BULK INSERT` and `OPENROWSET(BULK …)`: what the fields of a data file are, and which columns
-//! they fill.
+//! Format files of `bcp`, `BULK INSERT` and `OPENROWSET(BULK …)`: what the fields of a data file are, and which
+//! columns they fill.
 //!
 //! There are two notations. [`FormatFile::parse`] reads both into the same fields:
 //!

@@ -115,8 +115,8 @@ fn field(line: &mut Line<'_>, place: usize, file: &str) -> Result<FileField, Sql
     let column = column.ok_or_else(|| errors::FORMAT_FILE_TARGET.with([&place, &file]))?;
     let (column_name, collation) =
         name_and_collation(line).ok_or_else(|| errors::FORMAT_FILE_NAME.with([&place, &file]))?;
-    // Wide text has no code page, whatever its collation is.
-    if host == HostType::Char && collation.as_deref().is_some_and(|name| code_page::of_collation(name).is_none()) {
+    let collation = collation.filter(|_| host.is_text());
+    if collation.as_deref().is_some_and(|name| !code_page::is_collation(name, host)) {
         return Err(errors::FORMAT_FILE_COLLATION.with([&place, &file]));
     }
     // Types of fixed length have their own; what a file says of them is nothing that SQL Server looks at.

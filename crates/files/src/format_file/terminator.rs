@@ -12,13 +12,16 @@
 const BYTES_MAX: usize = 128;
 
 /// The bytes of a terminator as it is written, without quotes around it. Wide ones become UTF-16 unless they are that
-/// already: bcp writes `\t\0`, people write `\t`. `None` if it is too long.
+/// already: bcp writes `\t\0`, people write `\t`, and numbers say whole characters. `None` if it is too long.
 pub(super) fn parse(written: &[u8], wide: bool) -> Option<Vec<u8>> {
     if written.len() > 4 * BYTES_MAX {
         return None;
     }
-    let bytes = hexadecimal(written).unwrap_or_else(|| unescaped(written));
-    let bytes = if wide && !is_wide(&bytes) { widened(&bytes) } else { bytes };
+    let number = hexadecimal(written);
+    let is_number = number.is_some();
+    let bytes = number.unwrap_or_else(|| unescaped(written));
+    let is_done = if is_number { bytes.len().is_multiple_of(2) } else { is_wide(&bytes) };
+    let bytes = if wide && !is_done { widened(&bytes) } else { bytes };
     (bytes.len() <= BYTES_MAX).then_some(bytes)
 }
 
@@ -66,8 +69,13 @@ fn widened(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A terminator as format files write it, in ASCII, without quotes around it.
-pub(super) fn written(bytes: &[u8]) -> String {
+pub(super) fn written(bytes: &[u8], wide: bool) -> String {
     let mut written = String::with_capacity(bytes.len() * 2);
+    if wide && !is_wide(bytes) {
+        written.push_str("0x");
+        bytes.iter().for_each(|byte| written.push_str(&format!("{byte:02X}")));
+        return written;
+    }
     for (place, byte) in bytes.iter().enumerate() {
         match byte {
             b'\t' => written.push_str("\\t"),
@@ -116,13 +124,17 @@ mod tests {
         }
         assert_eq!(parse("¶".as_bytes(), true), Some(vec![0xB6, 0]));
         assert_eq!(parse(b"\xB6", true), Some(vec![0xB6, 0]));
+        assert_eq!(parse(b"0xAC20", true), Some(vec![0xAC, 0x20]));
+        assert_eq!(parse(b"0x0A", true), Some(vec![b'\n', 0]));
     }
 
     #[test]
     fn any_bytes_are_written_so_that_they_are_read_again() {
         let all: Vec<u8> = (0..=255).collect();
         for bytes in all.chunks(100).chain([&b"0x00"[..], b"0X41", b"\\x41", b"\\\\t", b"0x"]) {
-            assert_eq!(parse(written(bytes).as_bytes(), false).as_deref(), Some(bytes));
+            for wide in [false, true].into_iter().take(1 + usize::from(bytes.len().is_multiple_of(2))) {
+                assert_eq!(parse(written(bytes, wide).as_bytes(), wide).as_deref(), Some(bytes));
+            }
         }
     }
 }

@@ -96,9 +96,8 @@ fn documented_files_in_lines_are_read() {
     let columns: Vec<Option<u32>> = skipping.fields.iter().map(|field| field.column).collect();
     assert_eq!(columns, [Some(1), None, Some(2), Some(3)]);
     assert_eq!(shown(&skipping.fields[3]), ("SQLCHAR", 0, 50, &b"\r\n"[..], 3, "LastName"));
-    let cyrillic = parsed(
-        "13.0\n1\n1  SQLCHAR         0       3000    \"!!!\\r\\r\\n\"         1     c_2          Cyrillic_General_CS_AS",
-    );
+    let cyrillic =
+        parsed("13.0\n1\n1  SQLCHAR   0   3000    \"!!!\\r\\r\\n\"         1     c_2          Cyrillic_General_CS_AS");
     assert_eq!((cyrillic.fields[0].code_page(), &*cyrillic.fields[0].terminator), (Some(1251), &b"!!!\r\r\n"[..]));
 }
 
@@ -127,7 +126,8 @@ fn a_file_in_utf_16_is_the_same_file() {
 }
 
 const DEPARTMENT: &str = r#"<?xml version="1.0"?>
-<BCPFORMAT xmlns="https://schemas.microsoft.com/sqlserver/2004/bulkload/format" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+<BCPFORMAT xmlns="https://schemas.microsoft.com/sqlserver/2004/bulkload/format"
+ xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
  <RECORD>
   <FIELD ID="1" xsi:type="NativeFixed" LENGTH="2"/>
   <FIELD ID="2" xsi:type="NCharPrefix" PREFIX_LENGTH="2" MAX_LENGTH="100" COLLATION="SQL_Latin1_General_CP1_CI_AS"/>
@@ -161,10 +161,12 @@ fn documented_files_in_xml_are_read() {
     let format = parsed(&xml(
         r#"<FIELD xsi:type="CharTerm" ID="C1" TERMINATOR="\t" MAX_LENGTH="4"/>
            <FIELD xsi:type="CharFixed" ID="C2" LENGTH="10" COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
-           <FIELD xsi:type="CharPrefix" ID="C3" PREFIX_LENGTH="2" MAX_LENGTH="32" COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
+           <FIELD xsi:type="CharPrefix" ID="C3" PREFIX_LENGTH="2" MAX_LENGTH="32"
+                COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
            <FIELD xsi:type="NCharTerm" ID="C4" TERMINATOR="\t" MAX_LENGTH="4"/>
            <FIELD xsi:type="NCharFixed" ID="C5" LENGTH="10" COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
-           <FIELD xsi:type="NCharPrefix" ID="C6" PREFIX_LENGTH="2" MAX_LENGTH="32" COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
+           <FIELD xsi:type="NCharPrefix" ID="C6" PREFIX_LENGTH="2" MAX_LENGTH="32"
+                COLLATION="SQL_LATIN1_GENERAL_CP1_CI_AS"/>
            <FIELD xsi:type="NativeFixed" ID="C7" LENGTH="4"/>"#,
         r#"<COLUMN SOURCE="C1" NAME="Age" xsi:type="SQLTINYINT"/>
            <COLUMN SOURCE="C2" NAME="FirstName" xsi:type="SQLVARYCHAR" LENGTH="16" NULLABLE="NO"/>

@@ -12,10 +12,11 @@ impl FormatFile {
     /// The file in lines, with lines that end as bcp's do. A line break in a column's name becomes a space.
     pub fn to_text(&self) -> String {
         let mut out = format!("{VERSION}\r\n{}\r\n", self.fields.len());
-        let name_width = self.fields.iter().map(|field| name_in_line(&field.column_name).len()).max().unwrap_or(0);
-        for (place, field) in self.fields.iter().enumerate() {
-            let terminator = format!("\"{}\"", terminator::written(&field.terminator));
-            let name = name_in_line(&field.column_name);
+        let names = self.fields.iter().zip(1..).map(|(field, number)| name_in_line(&field.column_name, number));
+        let names: Vec<String> = names.collect();
+        let name_width = names.iter().map(String::len).max().unwrap_or(0);
+        for ((place, field), name) in self.fields.iter().enumerate().zip(&names) {
+            let terminator = format!("\"{}\"", terminator::written(&field.terminator, field.host == HostType::NChar));
             let collation = field.collation.as_deref().unwrap_or("\"\"");
             let (number, host, column) = (place + 1, field.host.name(), field.column.unwrap_or(0));
             let _ = write!(
@@ -52,9 +53,12 @@ impl FormatFile {
     }
 }
 
-/// A name as a line has it: quoted if it could be read otherwise.
-fn name_in_line(name: &str) -> String {
-    let is_plain = !name.is_empty() && !name.starts_with('"') && !name.contains(|c: char| c.is_ascii_whitespace());
+/// A name as a line has it: quoted if it could be read otherwise. A line must have one: a field without has its number.
+fn name_in_line(name: &str, number: usize) -> String {
+    if name.is_empty() {
+        return number.to_string();
+    }
+    let is_plain = !name.starts_with('"') && !name.contains(|c: char| c.is_ascii_whitespace());
     if is_plain {
         return name.to_owned();
     }
@@ -85,7 +89,7 @@ fn write_field(out: &mut String, id: usize, field: &FileField) -> Option<()> {
         let _ = write!(out, "Fixed\" LENGTH=\"{length}\"");
     } else if field.host.is_text() {
         out.push_str("Term\" TERMINATOR=\"");
-        push_escaped(out, &terminator::written(&field.terminator));
+        push_escaped(out, &terminator::written(&field.terminator, field.host == HostType::NChar));
         out.push('"');
         if maximum > 0 {
             let _ = write!(out, " MAX_LENGTH=\"{maximum}\"");

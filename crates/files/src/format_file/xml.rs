@@ -199,7 +199,7 @@ impl<'d> Reader<'d> {
             terminator = bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| self.bad_value(node, end, required))?;
         }
         let collation = node.attribute("COLLATION").filter(|name| !name.is_empty());
-        if host == HostType::Char && collation.is_some_and(|name| code_page::of_collation(name).is_none()) {
+        if collation.is_some_and(|name| !code_page::is_collation(name, host)) {
             return Err(errors::FORMAT_FILE_COLLATION.with([&place, &self.file]));
         }
         Ok(FileField {

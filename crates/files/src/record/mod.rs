@@ -9,9 +9,9 @@
 //! | no | yes | text and binary: up to the terminator; else as its type says |
 //! | yes | yes | as many as the prefix says; of text fewer, if the terminator comes first |
 //!
-//! No bytes up to a terminator are NULL, and a zero character alone is empty text. A terminator behind bytes whose number
-//! is known must follow them, unless a prefix of text says the number. Of a type with fixed length a prefix of 0 is NULL
-//! too, as old versions of bcp wrote it. Terminators of UTF-16 are looked for at whole characters.
+//! No bytes up to a terminator are NULL, and a zero character alone is empty text. A terminator behind bytes whose
+//! number is known must follow them, unless a prefix of text says the number. Of a type with fixed length a prefix of 0
+//! is NULL too, as old versions of bcp wrote it. Terminators of UTF-16 are looked for at whole characters.
 //!
 //! A source of stretches asks [`RecordLayout::whole_records`] how many records a piece of a file has and where the last
 //! ends. Whoever decodes them asks [`RecordLayout::split`] for the fields of each. Both walk over the bytes in the same

@@ -14,8 +14,10 @@ fn layout(lines: &[&str]) -> RecordLayout {
     RecordLayout::new(&FormatFile::parse(text.as_bytes(), "f").expect("a format file")).expect("a layout")
 }
 
+type Fields<'b> = Vec<Option<&'b [u8]>>;
+
 /// The fields of the first record, and where it ends.
-fn split<'b>(layout: &RecordLayout, bytes: &'b [u8], at_end: bool) -> Result<(Vec<Option<&'b [u8]>>, usize), CutError> {
+fn split<'b>(layout: &RecordLayout, bytes: &'b [u8], at_end: bool) -> Result<(Fields<'b>, usize), CutError> {
     let mut spans = Vec::new();
     match layout.split(bytes, 0, at_end, &mut spans).map_err(|fault| fault.error)? {
         Cut::Record { end } => Ok((spans.iter().map(|span: &FieldSpan| span.of(bytes)).collect(), end)),
