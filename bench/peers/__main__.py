@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs hobt and DuckDB, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts|hashes|star|tpch|exports] [--rows N] [--scale F] [--pairs N] [--json FILE]
+    python3 bench/peers [--only scans|inserts|hashes|star|tpch|exports|loads] [--rows N] [--scale F] [--pairs N] [--json FILE]
                          [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
@@ -20,6 +20,7 @@ from pathlib import Path
 import exports
 import hashes
 import inserts
+import loads
 import scans
 import star
 import tpch
@@ -34,6 +35,7 @@ COMPARISONS = {
     "star": star.run,
     "tpch": tpch.run,
     "exports": exports.run,
+    "loads": loads.run,
 }
 
 
@@ -48,7 +50,7 @@ def arguments():
     parser.add_argument("--insert-rows", type=int, default=32_000, help="rows inserted one by one on 64 connections (default 32,000)")
     parser.add_argument("--hash-rows", type=int, default=40_000_000, help="ints that are hashed (default 40,000,000)")
     parser.add_argument("--hash-repeat", type=int, default=15, help="times that they are (default 15)")
-    parser.add_argument("--pairs", type=int, default=5, help="pairs of builds and of inserts (default 5)")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of builds, of inserts and of loads (default 5)")
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
     parser.add_argument("--tpch-pairs", type=int, default=5, help="pairs of each query of TPC-H and of each export (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")

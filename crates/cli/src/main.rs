@@ -4,10 +4,12 @@ mod batches;
 mod demo;
 mod disk;
 mod export;
+mod import;
 mod interrupt;
 mod lab;
 mod open;
 mod plan_page;
+mod progress;
 mod sql;
 mod why;
 
@@ -43,6 +45,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Writes the rows of a query or a table to a file: CSV, JSON, Parquet
     Export(export::Arguments),
+    /// Loads files into a table, which is made if it is not there
+    Import(import::Arguments),
     /// Re-runs experiments, sizes servers, makes fixtures
     Lab(lab::Arguments),
     /// Runs a query and says where its time went
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments, &interrupts),
         Command::Sql(arguments) => sql::run(&arguments, interrupts),
         Command::Export(arguments) => export::run(&arguments, &interrupts),
+        Command::Import(arguments) => import::run(&arguments, &interrupts),
         Command::Lab(arguments) => lab::run(arguments, &interrupts),
         Command::Why(arguments) => why::run(&arguments, &interrupts),
     });

@@ -7,6 +7,7 @@ use hobt_base::SqlError;
 use hobt_disk::Disk;
 use hobt_engine::InstanceSettings;
 use hobt_session::{CancelHandle, EventSink, Server, SessionOptions};
+use hobt_txn::Progress;
 
 use crate::stream::Query;
 
@@ -135,6 +136,11 @@ impl Session {
     /// announced by [`Session::expect_batch`].
     pub fn cancel_handle(&mut self) -> CancelHandle {
         self.session().cancel_handle()
+    }
+
+    /// How far the running statement is, for a thread that shows it. It says nothing for statements that do not know.
+    pub fn progress(&mut self) -> Arc<Progress> {
+        Arc::clone(&self.session().state().progress)
     }
 
     /// The current database's name.

@@ -1,0 +1,183 @@
+//! `hobt import`: files into a table, which is made for them if it is not there.
+
+mod plan;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hobt_base::SqlError;
+use hobt_showplan::{count, counted};
+
+use self::plan::{Plan, TypeOverride, planned};
+use crate::interrupt::{Interrupts, Source};
+use crate::open::{InstanceArguments, OpenError};
+use crate::progress::StatementProgress;
+use hobt::{Event, Flow, Session};
+
+/// The arguments of `hobt import`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// The files (CSV, JSON lines, Parquet; text also as .gz or .zst), and the table last
+    #[arg(required = true, num_args = 2.., value_name = "FILE… TABLE")]
+    names: Vec<String>,
+    #[command(flatten)]
+    instance: InstanceArguments,
+    /// The files' format: csv, tsv, jsonl or parquet; by the name of the first without
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// CSV: what stands between two values
+    #[arg(long, value_name = "TEXT")]
+    delimiter: Option<String>,
+    /// CSV: what stands around values
+    #[arg(long, value_name = "CHARACTER")]
+    quote: Option<char>,
+    /// CSV: the first row has names
+    #[arg(long, conflicts_with = "no_header")]
+    header: bool,
+    /// CSV: the first row has values
+    #[arg(long)]
+    no_header: bool,
+    /// Text: a code page such as 1252, or UTF-16; UTF-8 without
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
+    /// Types of a new table's columns in place of those found: "name type, name type"
+    #[arg(long, value_name = "LIST")]
+    types: Option<String>,
+    /// Rows that may be left out because they cannot be read
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    max_errors: u64,
+    /// Says what would be done, and does not do it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What a load has done.
+#[derive(Default)]
+struct Loaded {
+    rows: u64,
+    error: Option<SqlError>,
+}
+
+/// Runs the sub-command.
+pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
+    let (table, files) = match arguments.names.split_last() {
+        Some((table, files)) => (table.clone(), files.to_vec()),
+        None => return usage("give files and a table"),
+    };
+    let mut instance_arguments = arguments.instance.clone();
+    for file in &files {
+        match std::path::absolute(file) {
+            // A user of the program may read what the user may read.
+            Ok(path) => instance_arguments.allowed_folders.push(folder_of(path)),
+            Err(error) => return usage(&format!("{file}: {error}")),
+        }
+    }
+    let (instance, mut session) = match instance_arguments.open("hobt import") {
+        Ok(opened) => opened,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    session.expect_batch();
+    interrupts.begin();
+    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
+    let done = import(arguments, &files, &table, &mut session);
+    interrupts.close();
+    drop(session);
+    let closed = instance.close();
+    match done {
+        Ok(()) => {}
+        Err(ImportError::Usage(text)) => {
+            eprintln!("hobt: {text}");
+            return ExitCode::FAILURE;
+        }
+        Err(ImportError::Sql(error)) => {
+            let text = format!("{}\n{error}", error.header());
+            return interrupts.failed(Some(error.number), &text);
+        }
+    }
+    match (closed, interrupts.exit_code()) {
+        (Err(error), _) => interrupts.failed(Some(error.number), &OpenError::from(error)),
+        (Ok(()), Some(code)) => code,
+        (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+fn usage(text: &str) -> ExitCode {
+    eprintln!("hobt: {text}");
+    ExitCode::FAILURE
+}
+
+/// The folder of a file, or of a pattern: what stands before its first wildcard.
+fn folder_of(path: PathBuf) -> PathBuf {
+    let fixed = hobt_files::fixed_part(&path);
+    if fixed != path {
+        return fixed;
+    }
+    if path.is_dir() { path } else { path.parent().map(PathBuf::from).unwrap_or(path) }
+}
+
+/// Why nothing was loaded.
+pub(crate) enum ImportError {
+    /// What the user asked for is not possible; the text says why.
+    Usage(String),
+    Sql(SqlError),
+}
+
+impl From<SqlError> for ImportError {
+    fn from(error: SqlError) -> ImportError {
+        ImportError::Sql(error)
+    }
+}
+
+fn import(arguments: &Arguments, files: &[String], table: &str, session: &mut Session) -> Result<(), ImportError> {
+    let overrides = arguments.types.as_deref().map(TypeOverride::list).transpose().map_err(ImportError::Usage)?;
+    let plan = planned(arguments, files, table, session, &overrides.unwrap_or_default())?;
+    for line in plan.lines() {
+        println!("{line}");
+    }
+    if arguments.dry_run {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let loaded = load(session, &plan);
+    let elapsed = begun.elapsed();
+    if let Some(error) = loaded.error {
+        return Err(ImportError::Sql(error));
+    }
+    println!("{}", report(loaded.rows, plan.bytes, elapsed));
+    Ok(())
+}
+
+/// Makes the table, if it is to be made, and loads the files, in one transaction.
+fn load(session: &mut Session, plan: &Plan) -> Loaded {
+    let mut loaded = Loaded::default();
+    let _shown = StatementProgress::begin(session.progress());
+    session.execute_expected(&plan.batch(), &mut |event: Event| {
+        match event {
+            Event::Error(error) => {
+                loaded.error.get_or_insert(error);
+            }
+            Event::Message(message) if message.number != 0 => eprintln!("{}", message.text),
+            Event::Done { row_count: Some(rows), .. } => loaded.rows = rows,
+            _ => {}
+        }
+        Flow::Continue
+    });
+    loaded
+}
+
+/// What was loaded, and how fast.
+fn report(rows: u64, bytes: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (megabytes, rate) = (bytes as f64 / 1e6, rows as f64 / seconds);
+    format!(
+        "{}, {megabytes:.1} MB in {seconds:.2} s, {} rows/s, {:.0} MB/s",
+        counted(rows, "row"),
+        count(rate as u64),
+        megabytes / seconds
+    )
+}
