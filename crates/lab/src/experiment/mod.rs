@@ -7,6 +7,7 @@ mod inserts;
 mod io;
 mod latches;
 mod limits;
+mod load;
 mod locks;
 mod plan;
 mod reader;
@@ -68,13 +69,14 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 13] {
+pub fn experiments() -> [&'static dyn Experiment; 14] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
+        &load::LoadExperiment,
         &reader::ReaderExperiment,
         &star::StarExperiment,
         &tpch::TpchExperiment,
