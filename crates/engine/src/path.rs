@@ -123,6 +123,13 @@ impl AllowedFolders {
 
     /// Whether a resolved path lies where files of rows may.
     fn has_rows(&self, resolved: &Path) -> bool {
+        // Files of databases are read by their databases alone.
+        let is_of_database = resolved.extension().is_some_and(|extension| {
+            ["mdf", "ndf", "ldf"].iter().any(|of_database| extension.eq_ignore_ascii_case(of_database))
+        });
+        if is_of_database || self.is_for_spilling(resolved) || self.is_of_instance(resolved) {
+            return false;
+        }
         let folders = [&self.own, &self.rows].into_iter().chain(&self.others);
         folders.into_iter().any(|folder| resolved.starts_with(folder))
     }

@@ -78,14 +78,15 @@ impl FileRows for Portion {
 struct PortionReader(Arc<FileBatches>);
 
 impl BatchReader for PortionReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         let mut state = self.0.state.lock();
         // What the next statement takes is not read for this one: it may be in error.
         if state.is_finished || state.left == 0 {
             return Ok(None);
         }
         if state.rest.is_none() {
-            let next = state.reader.as_mut().map_or(Ok(None), |reader| reader.next())?;
+            let wanted = state.left.min(most);
+            let next = state.reader.as_mut().map_or(Ok(None), |reader| reader.next(wanted))?;
             state.is_finished = next.is_none();
             state.rest = next;
         }

@@ -3,7 +3,8 @@
 use hobt_types::{MaxLength, SqlType};
 
 use crate::text::fields::{Field, Fields, RowShape, undoubled};
-use crate::text::{TextLayout, parse};
+use crate::text::layout::TextLayout;
+use crate::text::parse;
 
 /// Rows that are looked at.
 const SAMPLE_ROWS: usize = 50_000;

@@ -21,10 +21,10 @@ use crate::read::{BatchReader, FileRows, ReadRequest};
 use crate::rejected::{FaultKind, shown};
 use crate::schema::{FileColumn, file_schema};
 use crate::stretches::{Bounds, Stretches};
-use crate::text::TextLayout;
 use crate::text::batch::{BatchBuilder, RowPlace};
 use crate::text::columns::{Block, BlockFaults};
 use crate::text::fields::{Field, STRETCH_BYTES_MAX};
+use crate::text::layout::TextLayout;
 
 /// Rows of a batch, at most, and bytes of its values.
 const BATCH_ROWS: usize = 4096;
@@ -102,7 +102,7 @@ struct Current {
 }
 
 impl BatchReader for JsonReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         loop {
             if self.current.is_none() {
                 let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
@@ -115,7 +115,7 @@ impl BatchReader for JsonReader {
                 self.current = Some(Current { text: text.into_owned(), file, first_line, at: 0, row });
             }
             let Some(current) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(current)? {
+            match self.rows.batch(current, most)? {
                 Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
                 Some(_) => {}
                 None => self.current = None,
@@ -126,7 +126,7 @@ impl BatchReader for JsonReader {
 
 impl JsonRows {
     /// The next lines of a stretch; `None` at its end.
-    fn batch(&self, current: &mut Current) -> Result<Option<RecordBatch>, SqlError> {
+    fn batch(&self, current: &mut Current, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         if current.at >= current.text.len() {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl JsonRows {
         let mut faults = BlockFaults::default();
         let mut places = Vec::new();
         while current.at < current.text.len()
-            && places.len() < BATCH_ROWS.min(self.request.batch_rows)
+            && places.len() < BATCH_ROWS.min(self.request.batch_rows).min(most)
             && values.len() < BATCH_BYTES
         {
             let start = current.at;
@@ -154,7 +154,8 @@ impl JsonRows {
             if !self.line(line, &mut values, &mut fields[begin..]) {
                 faults.add(places.len(), 0, FaultKind::NoObject, &shown(line));
             }
-            places.push(RowPlace { row, start, end });
+            // A rejected row keeps its line feed.
+            places.push(RowPlace { row, start, end: current.at.min(current.text.len()) });
         }
         let is_ascii = values.is_ascii();
         let block = Block { text: &values, is_ascii, fields: &fields, width, quote: None };
@@ -206,7 +207,10 @@ impl Object<'_> {
     /// The text of the value at a path.
     fn find(&self, path: &[String]) -> Option<String> {
         let (name, rest) = path.split_first()?;
-        let (_, value) = self.0.iter().rev().find(|(key, _)| key == name)?;
+        let properties = || self.0.iter().rev();
+        let found = properties().find(|(key, _)| key == name);
+        // Names of columns have no case.
+        let (_, value) = found.or_else(|| properties().find(|(key, _)| key.eq_ignore_ascii_case(name)))?;
         if rest.is_empty() {
             return Some(value.get().to_owned());
         }

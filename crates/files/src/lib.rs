@@ -8,6 +8,7 @@
 //! `operators`).
 
 mod batches;
+mod condition;
 mod encoding;
 mod file_set;
 pub mod format_file;
@@ -16,9 +17,11 @@ mod fuzz;
 mod infer;
 mod json_lines;
 pub mod native;
+mod open;
 mod parquet;
 mod read;
 pub mod record;
+mod record_form;
 mod records;
 mod rejected;
 mod schema;
@@ -29,14 +32,16 @@ mod whole;
 pub mod write;
 
 pub use batches::FileBatches;
+pub use condition::{FileCondition, FileTest};
 pub use encoding::CodePage;
 pub use file_set::{files_of, fixed_part, is_pattern};
 pub use infer::{Header, Inferred};
-pub use parquet::{FileCondition, FileTest, ParquetColumn, ParquetSchema, parquet_schema};
-pub use read::{BatchReader, FileForm, FileRows, ReadRequest, infer_columns, infer_json_columns};
-pub use records::RecordForm;
+pub use open::{infer_columns, infer_json_columns};
+pub use parquet::{ParquetColumn, ParquetSchema, parquet_schema};
+pub use read::{BatchReader, FileForm, FileRows, ReadRequest};
+pub use record_form::RecordForm;
 pub use rejected::{Fault, FaultKind, Rejections};
 pub use schema::{FileColumn, file_schema};
 pub use source::Compression;
-pub use text::TextLayout;
+pub use text::layout::TextLayout;
 pub use whole::wide_code_page;

@@ -1,24 +1,19 @@
 //! What is to be read from files, and the reading that workers share.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use hobt_base::{SqlError, errors};
+use hobt_base::SqlError;
 use hobt_txn::Progress;
 
 use crate::batches::FileBatches;
+use crate::condition::FileCondition;
 use crate::encoding::CodePage;
-use crate::infer::{Header, Inferred, infer_text};
-use crate::json_lines::{JsonRows, infer_json, line_layout};
-use crate::parquet::{FileCondition, ParquetRows};
-use crate::records::{RecordForm, RecordRows};
+use crate::record_form::RecordForm;
 use crate::rejected::Rejections;
 use crate::schema::FileColumn;
-use crate::source::{SourceFile, note_sizes};
-use crate::stretches::Cutter;
-use crate::text::{TextLayout, TextRows};
-use crate::whole::WholeRows;
+use crate::text::layout::TextLayout;
 
 /// The form of the files.
 #[derive(Clone, Debug)]
@@ -86,75 +81,10 @@ pub trait FileRows: Send + Sync {
 
 /// One worker's reading.
 pub trait BatchReader: Send {
-    /// The next rows, in the carriers of the columns that were asked for; `None` at the end. Blocks on the files.
+    /// The next rows, in the carriers of the columns that were asked for; `None` at the end. Of more than `most` rows none
+    /// beyond them is looked at, but in Parquet. Blocks on the files.
     ///
     /// # Errors
     /// A file cannot be read, or has too many rows that are none.
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError>;
-}
-
-impl ReadRequest {
-    /// Begins to read the columns `projection`, by their places among the request's.
-    ///
-    /// # Errors
-    /// Those of files that must be looked at first.
-    pub fn open(&self, projection: &[usize]) -> Result<Arc<dyn FileRows>, SqlError> {
-        match &self.batches {
-            Some(batches) => batches.rows(|| self.begin(projection)),
-            None => self.begin(projection),
-        }
-    }
-
-    fn begin(&self, projection: &[usize]) -> Result<Arc<dyn FileRows>, SqlError> {
-        note_sizes(&self.files, &self.progress);
-        if let Some(path) = &self.error_file {
-            self.rejections.put_into(path)?;
-        }
-        let (request, projection) = (self.clone(), projection.to_vec());
-        Ok(match &self.form {
-            FileForm::Records(form) => Arc::new(RecordRows::new(request, form.clone(), projection)),
-            FileForm::Whole => Arc::new(WholeRows::new(request, projection)),
-            FileForm::JsonLines => Arc::new(JsonRows::new(request, projection)),
-            FileForm::Parquet => Arc::new(ParquetRows::new(request, projection)),
-            FileForm::Text(layout) => Arc::new(TextRows::new(request, layout.clone(), projection)),
-        })
-    }
-}
-
-/// Bytes of a text file that are looked at to infer its columns.
-const SAMPLE_BYTES: usize = 4 << 20;
-
-/// The columns of a text file, from its first rows.
-///
-/// # Errors
-/// The file cannot be read, or is no text of its encoding.
-pub fn infer_columns(
-    path: &Path,
-    layout: &TextLayout,
-    code_page: CodePage,
-    header: Header,
-) -> Result<Inferred, SqlError> {
-    Ok(infer_text(layout, &sample(path, layout, code_page)?, header))
-}
-
-/// The columns of a file of JSON lines, from its first lines.
-///
-/// # Errors
-/// The file cannot be read, or is no text of its encoding.
-pub fn infer_json_columns(path: &Path, code_page: CodePage) -> Result<Inferred, SqlError> {
-    Ok(infer_json(&sample(path, &line_layout(), code_page)?))
-}
-
-/// The first whole rows of a text file.
-fn sample(path: &Path, layout: &TextLayout, code_page: CodePage) -> Result<String, SqlError> {
-    let mut file = SourceFile::open(path, code_page, true, &Arc::default())?;
-    let mut bytes = Vec::new();
-    let read = file.append(&mut bytes, SAMPLE_BYTES)?;
-    let cut = layout.cut(&bytes, read < SAMPLE_BYTES)?;
-    bytes.truncate(cut.end);
-    let text = code_page.text(&bytes).map_err(|at| {
-        let (row, line) = (cut.rows, 1 + memchr::memchr_iter(b'\n', &bytes[..at]).count());
-        errors::BULK_TEXT_ENCODING.with([&row, &line, &path.display()])
-    })?;
-    Ok(text.into_owned())
+    fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError>;
 }

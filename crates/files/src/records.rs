@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use encoding_rs::Encoding;
 use hobt_base::SqlError;
 use hobt_functions::{batch_of_values, convert_value};
 use hobt_types::{MaxLength, SqlType, Value};
@@ -12,41 +11,14 @@ use hobt_types::{MaxLength, SqlType, Value};
 use crate::encoding::CodePage;
 use crate::native::{ValueError, decode_as};
 use crate::read::{BatchReader, FileRows, ReadRequest};
-use crate::record::{Cut as RecordCut, FieldSpan, RecordLayout};
+use crate::record::{Cut as RecordCut, FieldSpan};
+use crate::record_form::RecordForm;
 use crate::rejected::{Fault, FaultKind, shown};
 use crate::schema::{FileColumn, file_schema};
-use crate::stretches::{Bounds, Cut, Cutter, Stretch, Stretches};
+use crate::stretches::{Bounds, Stretch, Stretches};
 
 /// Rows of a batch, at most.
 const BATCH_ROWS: usize = 4096;
-
-/// How the records of files are laid out.
-#[derive(Clone, Debug)]
-pub struct RecordForm {
-    /// Where fields lie.
-    pub layout: RecordLayout,
-    /// The encoding of the text of each field.
-    pub encodings: Vec<&'static Encoding>,
-}
-
-impl Cutter for RecordForm {
-    fn cut(&self, bytes: &[u8], is_last: bool) -> Result<Cut, SqlError> {
-        let (whole, fault) = self.layout.whole_records(bytes, 0, is_last);
-        match fault {
-            // The rows before it are read first.
-            Some(fault) if whole.count == 0 => Err(fault.error(0)),
-            _ => Ok(Cut { end: whole.end, rows: whole.count, lines: whole.count }),
-        }
-    }
-
-    fn fault(&self, bytes: &[u8], is_last: bool, row: u64) -> Option<SqlError> {
-        self.layout.whole_records(bytes, 0, is_last).1.map(|fault| fault.error(row))
-    }
-
-    fn signature_bytes(&self, first: &[u8]) -> usize {
-        self.layout.signature_bytes(first)
-    }
-}
 
 /// The rows of such files, which workers share.
 pub(crate) struct RecordRows {
@@ -89,14 +61,14 @@ struct RecordReader {
 }
 
 impl BatchReader for RecordReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         loop {
             if self.current.is_none() {
                 let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
                 self.current = Some((stretch, 0));
             }
             let Some((stretch, at)) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(stretch, at, &mut self.spans)? {
+            match self.rows.batch(stretch, at, &mut self.spans, most)? {
                 Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
                 Some(_) => {}
                 None => self.current = None,
@@ -112,11 +84,12 @@ impl RecordRows {
         stretch: &mut Stretch,
         at: &mut usize,
         spans: &mut Vec<FieldSpan>,
+        most: usize,
     ) -> Result<Option<RecordBatch>, SqlError> {
         if *at >= stretch.bytes.len() {
             return Ok(None);
         }
-        let most = BATCH_ROWS.min(self.request.batch_rows);
+        let most = BATCH_ROWS.min(self.request.batch_rows).min(most);
         let mut rows: Vec<Vec<Value>> = Vec::with_capacity(most);
         let mut seen = 0;
         while *at < stretch.bytes.len() && seen < most {

@@ -74,9 +74,11 @@ impl Fault {
 
 /// The beginning of a value, for a message.
 pub(crate) fn shown(value: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+    let value: String = value.chars().map(visible).take(SHOWN_CHARS + 1).collect();
     match value.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
+        None => value,
     }
 }
 

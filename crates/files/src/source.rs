@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
+use hobt_instruments::{Wait, WaitType};
 use hobt_txn::Progress;
 
 use crate::encoding::{CodePage, Utf8Reader};
@@ -84,7 +85,7 @@ impl SourceFile {
         let reader = match code_page {
             _ if !is_text => plain,
             CodePage::Other(encoding) if !code_page.is_cut_undecoded() => Box::new(Utf8Reader::new(plain, encoding)),
-            CodePage::Utf8 => without_mark(plain).map_err(|error| cannot_read(path, &error))?,
+            CodePage::Utf8 => by_mark(plain).map_err(|error| cannot_read(path, &error))?,
             _ => plain,
         };
         Ok(SourceFile { path: path.to_path_buf(), reader, watched })
@@ -135,6 +136,7 @@ struct Counted {
 
 impl Read for Counted {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let _reads = Wait::begin(WaitType::ImpProvIoWait);
         let read = self.file.read(out)?;
         self.progress.add(read as u64);
         Ok(read)
@@ -148,14 +150,23 @@ fn peeked<R: Read>(mut reader: R) -> io::Result<(Vec<u8>, R)> {
     Ok((first, reader))
 }
 
-/// A reader without the byte order mark of UTF-8.
-fn without_mark(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+/// A reader of UTF-8 without a byte order mark. A mark of UTF-16 says that the file is that.
+fn by_mark(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut first = Vec::with_capacity(3);
     reader.by_ref().take(3).read_to_end(&mut first)?;
+    let encoding = match first[..] {
+        [0xFF, 0xFE, ..] => Some(encoding_rs::UTF_16LE),
+        [0xFE, 0xFF, ..] => Some(encoding_rs::UTF_16BE),
+        _ => None,
+    };
     if first == b"\xEF\xBB\xBF" {
         first.clear();
     }
-    Ok(Box::new(io::Cursor::new(first).chain(reader)))
+    let whole = io::Cursor::new(first).chain(reader);
+    Ok(match encoding {
+        Some(encoding) => Box::new(Utf8Reader::new(whole, encoding)),
+        None => Box::new(whole),
+    })
 }
 
 /// Adds the sizes of the files that are to be read to the whole of a statement's work.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
+use hobt_instruments::{Wait, WaitType};
 use hobt_txn::Progress;
 use parking_lot::Mutex;
 
@@ -123,7 +124,11 @@ impl Stretches {
     /// # Errors
     /// A file cannot be opened or read, or a row is too long: 4860, 4861, 4862, 4866.
     pub(crate) fn next(&self) -> Result<Option<Stretch>, SqlError> {
-        let mut state = self.state.lock();
+        let mut state = self.state.try_lock().unwrap_or_else(|| {
+            // Another worker reads.
+            let _reads = Wait::begin(WaitType::ImpProvIoWait);
+            self.state.lock()
+        });
         if state.has_failed {
             return Ok(None);
         }
@@ -173,8 +178,8 @@ impl Stretches {
                 let (row, line) = (state.next_row, state.next_line);
                 return Err(errors::BULK_ROW_TOO_LONG.with([&row, &line, &open.path.display(), &self.row_bytes_max]));
             }
-            // Doubled, so that a long row is searched few times.
-            wanted = bytes.len();
+            // Doubled, so that a long row is searched few times, and not beyond what a row may have.
+            wanted = bytes.len().min(self.row_bytes_max + 1 - bytes.len().min(self.row_bytes_max));
         };
         if cut.end == 0 {
             return Ok(None);

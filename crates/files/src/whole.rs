@@ -66,7 +66,7 @@ impl FileRows for WholeRows {
 struct WholeReader(Arc<WholeRows>);
 
 impl BatchReader for WholeReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, _most: usize) -> Result<Option<RecordBatch>, SqlError> {
         let mut next = self.0.next.lock();
         let file = *next;
         if file == self.0.request.files.len() {

@@ -134,8 +134,8 @@ impl Interpreter<'_> {
             }
         }
         self.scope.cost = Some(Box::new(cost));
-        self.report_rejections(run)?;
-        result
+        let reported = self.report_rejections(run, result.is_ok());
+        result.and_then(|result| reported.map(|()| result))
     }
 
     /// Runs `body` as a statement on this thread only, with its waits counted for the session. `None` from `body` means

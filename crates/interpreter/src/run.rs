@@ -416,13 +416,13 @@ impl Interpreter<'_> {
     }
 
     /// Sends what is wrong with rows of files that a statement has left out.
-    pub(super) fn report_rejections(&mut self, run: &StatementRun) -> Result<(), Failure> {
+    pub(super) fn report_rejections(&mut self, run: &StatementRun, succeeded: bool) -> Result<(), Failure> {
         for (line, rejections) in run.take_rejections() {
             let (count, faults) = rejections.taken();
             for fault in &faults {
                 self.send_message(Message::of(line, fault.error()))?;
             }
-            if count > 0 {
+            if count > 0 && succeeded {
                 let unsaid = count - faults.len() as u64;
                 self.send_message(Message::of(line, errors::BULK_ROWS_LEFT_OUT.with([&count, &unsaid])))?;
             }

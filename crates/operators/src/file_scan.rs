@@ -142,7 +142,7 @@ impl FileStream {
             self.reader = None;
             return Some(Err(SqlError::cancelled()));
         }
-        let next = reader.next();
+        let next = reader.next(usize::MAX);
         if !matches!(next, Ok(Some(_))) {
             self.reader = None;
         }

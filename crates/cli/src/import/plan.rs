@@ -174,6 +174,10 @@ fn form_of(arguments: &Arguments, first: &Path) -> Result<(Form, String), Import
 }
 
 fn unescaped(text: &str) -> String {
+    let hex = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    if let Some(character) = hex.and_then(char::from_u32) {
+        return character.to_string();
+    }
     text.replace("\\t", "\t").replace("\\0", "\0").replace("\\\\", "\\")
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, Int64Array, StringViewBuilder};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Date32Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 use arrow_json::writer::{EncoderOptions, make_encoder};
 use hobt_base::SqlError;
 use hobt_functions::carrier::guid_to_sort_order;
+use hobt_functions::date::holds_moment;
 use hobt_functions::{carrier, cast_array};
 use hobt_types::{MaxLength, SqlType};
 
@@ -49,6 +50,9 @@ pub(super) fn convert(array: &ArrayRef, field: &FieldRef, to: SqlType) -> Conver
     }
     let from = natural(array.data_type());
     let plain = plain(array, field, from)?;
+    if let Some(row) = out_of_range(&plain, from) {
+        return Err(ConvertError::Row(row, FaultKind::Overflow));
+    }
     if from == to {
         return Ok(plain);
     }
@@ -141,6 +145,30 @@ fn guids<'b>(values: impl ExactSizeIterator<Item = Option<&'b [u8]>>) -> ArrayRe
         }
     }
     Arc::new(array.finish())
+}
+
+/// The first row whose value is none of the type: a date outside of the years 1 to 9999, a number that is none.
+fn out_of_range(array: &ArrayRef, sql_type: SqlType) -> Option<usize> {
+    let first = |is_wrong: &dyn Fn(usize) -> bool| (0..array.len()).find(|row| array.is_valid(*row) && is_wrong(*row));
+    match sql_type {
+        SqlType::Date => {
+            let days = array.as_primitive_opt::<Date32Type>()?;
+            first(&|row| !holds_moment(sql_type, days.value(row).into()))
+        }
+        SqlType::Time { .. } | SqlType::DateTime2 { .. } => {
+            let ticks = array.as_primitive_opt::<Int64Type>()?;
+            first(&|row| !holds_moment(sql_type, ticks.value(row)))
+        }
+        SqlType::Real => {
+            let numbers = array.as_primitive_opt::<Float32Type>()?;
+            first(&|row| !numbers.value(row).is_finite())
+        }
+        SqlType::Float => {
+            let numbers = array.as_primitive_opt::<Float64Type>()?;
+            first(&|row| !numbers.value(row).is_finite())
+        }
+        _ => None,
+    }
 }
 
 /// The first row whose text or binary is longer than a column of the type `to`.

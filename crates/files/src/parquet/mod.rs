@@ -14,6 +14,5 @@ mod prune;
 mod reader;
 mod types;
 
-pub use prune::{FileCondition, FileTest};
 pub(crate) use reader::ParquetRows;
 pub use types::{ParquetColumn, ParquetSchema, parquet_schema};

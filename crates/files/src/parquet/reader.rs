@@ -36,6 +36,8 @@ struct OpenFile {
     bytes: ParquetBytes,
     metadata: ArrowReaderMetadata,
     wanted: Arc<Vec<bool>>,
+    /// The file's columns of the request's columns: files may have them in different orders.
+    fields: Arc<Vec<usize>>,
     next_row: u64,
 }
 
@@ -81,11 +83,11 @@ impl ParquetRows {
                 state.next_file += 1;
                 let bytes = ParquetBytes::open(path, &self.request.progress)?;
                 let metadata = load(&bytes)?;
-                self.check_columns(&bytes, &metadata)?;
-                let columns: Vec<(usize, SqlType)> =
-                    self.request.columns.iter().map(|column| (column.field, column.sql_type)).collect();
+                let fields = Arc::new(self.fields_of(&bytes, &metadata)?);
+                let types = self.request.columns.iter().map(|column| column.sql_type);
+                let columns: Vec<(usize, SqlType)> = fields.iter().copied().zip(types).collect();
                 let wanted = Arc::new(wanted_groups(&metadata, &self.request.conditions, &columns));
-                state.open = Some(OpenFile { bytes, metadata, wanted, next_row: 1 });
+                state.open = Some(OpenFile { bytes, metadata, wanted, fields, next_row: 1 });
                 state.next_group = 0;
             }
             let group = state.next_group;
@@ -108,18 +110,25 @@ impl ParquetRows {
         }
     }
 
-    /// Whether a file has the columns of the first.
-    fn check_columns(&self, bytes: &ParquetBytes, metadata: &ArrowReaderMetadata) -> Result<(), SqlError> {
+    /// Which of a file's columns the request's are: by the name that the first file has for them, or else by their place.
+    fn fields_of(&self, bytes: &ParquetBytes, metadata: &ArrowReaderMetadata) -> Result<Vec<usize>, SqlError> {
         let fields = metadata.schema().fields();
-        match self.projection.iter().map(|&place| &self.request.columns[place]).find(|c| c.field >= fields.len()) {
-            Some(column) => Err(errors::BULK_PARQUET_COLUMN.with([&bytes.path.display(), &column.name])),
-            None => Ok(()),
-        }
+        let place = |column: &FileColumn| {
+            let found = match &column.path {
+                Some(name) => fields
+                    .iter()
+                    .position(|field| field.name() == name)
+                    .or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(name))),
+                None => (column.field < fields.len()).then_some(column.field),
+            };
+            found.ok_or_else(|| errors::BULK_PARQUET_COLUMN.with([&bytes.path.display(), &column.name]))
+        };
+        self.request.columns.iter().map(place).collect()
     }
 
     fn begin(&self, piece: Piece) -> Result<Current, SqlError> {
-        let OpenFile { bytes, metadata, .. } = piece.file;
-        let roots = self.projection.iter().map(|&place| self.request.columns[place].field);
+        let OpenFile { bytes, metadata, fields, .. } = piece.file;
+        let roots = self.projection.iter().map(|&place| fields[place]);
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
         let selection = self.selection(piece.first_row, piece.rows);
         let reader = guarded(&bytes, || {
@@ -133,7 +142,7 @@ impl ParquetRows {
             }
         })?;
         let next_row = piece.first_row.max(self.request.first_row);
-        Ok(Current { bytes, metadata, reader, next_row })
+        Ok(Current { bytes, metadata, fields, reader, next_row })
     }
 
     /// The rows of a group that `FIRSTROW` and `LASTROW` leave; `None` for all.
@@ -161,12 +170,13 @@ struct ParquetReader {
 struct Current {
     bytes: ParquetBytes,
     metadata: ArrowReaderMetadata,
+    fields: Arc<Vec<usize>>,
     reader: ParquetRecordBatchReader,
     next_row: u64,
 }
 
 impl BatchReader for ParquetReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, _most: usize) -> Result<Option<RecordBatch>, SqlError> {
         loop {
             if self.current.is_none() {
                 let Some(piece) = self.rows.next_piece()? else { return Ok(None) };
@@ -200,7 +210,7 @@ impl ParquetRows {
             let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.projection.len());
             for &place in &self.projection {
                 let column = &self.request.columns[place];
-                let field = &current.metadata.schema().fields()[column.field];
+                let field = &current.metadata.schema().fields()[current.fields[place]];
                 // A file's columns come in its own order.
                 let array = left
                     .column_by_name(field.name())

@@ -3,7 +3,7 @@
 use hobt_base::SqlError;
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
-use super::TextLayout;
+use super::layout::TextLayout;
 use crate::stretches::{Cut, Cutter};
 
 impl Cutter for TextLayout {

@@ -2,8 +2,8 @@
 
 use memchr::{memchr2, memmem};
 
-use super::TextLayout;
 use super::cut::closing;
+use super::layout::TextLayout;
 
 /// Where a field lies in its stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

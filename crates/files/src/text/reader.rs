@@ -7,10 +7,10 @@ use arrow::datatypes::SchemaRef;
 use hobt_base::{SqlError, errors};
 use memchr::memchr_iter;
 
-use super::TextLayout;
 use super::batch::{BatchBuilder, RowPlace};
 use super::columns::{Block, BlockFaults};
 use super::fields::{Field, Fields, RowFault, RowShape, STRETCH_BYTES_MAX};
+use super::layout::TextLayout;
 use crate::encoding::CodePage;
 use crate::read::{BatchReader, FileRows, ReadRequest};
 use crate::rejected::FaultKind;
@@ -79,14 +79,14 @@ struct Current {
 }
 
 impl BatchReader for TextReader {
-    fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+    fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         loop {
             if self.current.is_none() {
                 let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
                 self.current = Some(self.rows.decoded(stretch)?);
             }
             let Some(current) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(current, &mut self.fields)? {
+            match self.rows.batch(current, &mut self.fields, most)? {
                 Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
                 Some(_) => {}
                 None => self.current = None,
@@ -124,7 +124,12 @@ impl TextRows {
     }
 
     /// The next rows of a stretch; `None` at its end.
-    fn batch(&self, current: &mut Current, fields: &mut Vec<Field>) -> Result<Option<RecordBatch>, SqlError> {
+    fn batch(
+        &self,
+        current: &mut Current,
+        fields: &mut Vec<Field>,
+        most: usize,
+    ) -> Result<Option<RecordBatch>, SqlError> {
         let mut reading = Fields::new(&self.layout, current.text.as_bytes(), current.at, self.shape);
         while current.row < self.request.first_row {
             if !reading.skip() {
@@ -132,13 +137,20 @@ impl TextRows {
             }
             current.row += 1;
         }
-        let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(1, self.request.batch_rows.max(1));
+        let most = (FIELDS_MAX / self.shape.wanted.max(1)).clamp(1, self.request.batch_rows.min(most).max(1));
         fields.clear();
         let mut rows: Vec<RowPlace> = Vec::with_capacity(most);
         let mut faults = BlockFaults::default();
         while rows.len() < most && current.row <= self.request.last_row {
             let start = reading.position();
+            let before = fields.len();
             let Some(read) = reading.next_row(fields) else { break };
+            if read == Err(RowFault::Few(1)) && is_blank(&current.text[start..reading.position()]) {
+                // An empty line has no row, and counts as one.
+                fields.truncate(before);
+                current.row += 1;
+                continue;
+            }
             if let Err(fault) = read {
                 self.note_fault(fault, &mut faults, rows.len(), (current, start))?;
             }
@@ -187,6 +199,11 @@ impl TextRows {
         faults.add(row, field, kind, "");
         Ok(())
     }
+}
+
+/// Whether a row is an empty line.
+fn is_blank(row: &str) -> bool {
+    row.bytes().all(|byte| matches!(byte, b'\r' | b'\n'))
 }
 
 impl Current {

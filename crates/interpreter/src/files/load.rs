@@ -1,5 +1,6 @@
 //! `BULK INSERT` and `COPY INTO`: an `INSERT` whose query reads files.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
@@ -7,13 +8,14 @@ use hobt_catalog::{Table, TableColumn};
 use hobt_files::FileBatches;
 use hobt_files::format_file::FormatFile;
 use hobt_tsql::ast::{
-    BulkInsert, ChangeTarget, ColumnName, Expression, FileSource, FileTarget, FunctionArguments, FunctionCall,
-    Identifier, Insert, InsertSource, ObjectName, Query, QueryBody, Select, SelectItem, Span, TableHint, TableSource,
-    TargetName,
+    BulkInsert, ChangeTarget, ColumnName, Expression, FileOption, FileSource, FileTarget, FunctionArguments,
+    FunctionCall, Identifier, Insert, InsertSource, Literal, ObjectName, OptionItem, OptionValue, Query, QueryBody,
+    Select, SelectItem, Span, TableHint, TableSource, TargetName,
 };
 
 use super::options::FileOptions;
 use super::records::format_file;
+use super::resolve::form_of;
 use crate::direct::learned::Learned;
 use crate::event::DoneKind;
 use crate::failure::Failure;
@@ -156,9 +158,17 @@ fn insert_of(
         return Err(errors::BULK_WITHOUT_COLUMNS.with([&table.name]).at(bulk.position));
     }
     let target = FileTarget { name: bulk.target.clone(), columns: of_fields, fields };
+    let mut file_options = bulk.options.clone();
+    // COPY INTO loads CSV unless something says otherwise, and BULK INSERT text with tabs.
+    let of_name = bulk.files.first().and_then(|file| form_of(Path::new(&file.path)));
+    if bulk.is_copy && options.form.or(of_name).is_none() {
+        let value = OptionValue::Literal(Literal::String { value: "CSV".into(), national: false });
+        let csv = OptionItem { name: "FILE_TYPE".to_owned(), value, partitions: Vec::new(), span };
+        file_options.push(FileOption::Item(csv));
+    }
     let source = FileSource {
         files: bulk.files.clone(),
-        options: bulk.options.clone(),
+        options: file_options,
         columns: Vec::new(),
         target: Some(target),
         alias: None,

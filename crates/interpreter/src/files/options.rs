@@ -2,7 +2,7 @@
 
 use hobt_base::{SqlError, errors};
 use hobt_files::{CodePage, TextLayout};
-use hobt_tsql::ast::{FileOption, IndexColumn, Literal, OptionItem, OptionValue, Position};
+use hobt_tsql::ast::{FileOption, FileOrder, Literal, OptionItem, OptionValue, Position};
 
 /// The form that options ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub(super) struct FileOptions {
     /// `HEADER_ROW`.
     pub(super) has_header: Option<bool>,
     pub(super) rows_expected: Option<u64>,
-    pub(super) order: Vec<IndexColumn>,
+    pub(super) order: Vec<FileOrder>,
     /// `FORMATFILE`.
     pub(super) format_file: Option<(String, Position)>,
 }

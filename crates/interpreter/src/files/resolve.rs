@@ -117,7 +117,16 @@ impl Names<'_> {
             return Ok(Shape { form, columns, collations, fields, first_row, row_bytes: 100.0, code_page: None });
         }
         if !source.columns.is_empty() {
-            let (columns, collations) = listed_columns(source, types)?;
+            let (mut columns, collations) = listed_columns(source, types)?;
+            let has_ordinals = source.columns.iter().any(|column| column.ordinal.is_some());
+            if options.has_header == Some(true) && !has_ordinals {
+                let names = infer_columns(first, &layout, options.code_page(), Header::Yes)?.columns;
+                for column in &mut columns {
+                    let field = names.iter().position(|(name, _)| name_equals(name, &column.name));
+                    column.field =
+                        field.ok_or_else(|| errors::BULK_PARQUET_COLUMN.with([&first.display(), &column.name]))?;
+                }
+            }
             return Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes: 100.0, code_page: None });
         }
         let header = match options.has_header {
@@ -208,6 +217,7 @@ impl Names<'_> {
             }
             let name = listed.and_then(|listed| listed.path.as_deref()).unwrap_or(&column.name);
             column.field = place(name.trim_start_matches("$.")).ok_or_else(|| missing(name))?;
+            column.path = Some(found.columns[column.field].name.clone());
         }
         if columns.is_empty() {
             return Err(errors::BULK_WITHOUT_COLUMNS.with([&first.display()]));
@@ -242,7 +252,7 @@ impl Names<'_> {
 }
 
 /// The form that a file's name tells, whatever compresses it.
-fn form_of(file: &Path) -> Option<Form> {
+pub(super) fn form_of(file: &Path) -> Option<Form> {
     let name = file.file_name()?.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
     match name.rsplit_once('.')?.1 {
@@ -266,6 +276,10 @@ fn listed_columns(source: &FileSource, types: &[SqlType]) -> Result<Columns, Sql
             Some(number @ 1..=32_767) => number as usize - 1,
             Some(_) => return Err(errors::BULK_ORDINAL.with([&column.name.value]).at(column.name.position)),
         };
+        if let Some(path) = column.path.as_deref().filter(|path| path.contains(['[', ']', '"', '*'])) {
+            let text = format!("The path '{path}': names with points between them are, so it");
+            return Err(SqlError::not_supported(text).at(column.name.position));
+        }
         let collation = hobt_binder::collation_of(*sql_type, column.collation.as_ref())?;
         collations.push(collation.or_else(|| collation_of(*sql_type)));
         let (name, path) = (column.name.value.clone(), column.path.clone());

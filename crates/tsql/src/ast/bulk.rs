@@ -1,6 +1,6 @@
 //! Files as sources of rows: `OPENROWSET (BULK …)`, `BULK INSERT`, `COPY INTO`.
 
-use super::{DataType, Expression, Identifier, IndexColumn, ObjectName, OptionItem, Position, Span, TableAlias};
+use super::{DataType, Expression, Identifier, ObjectName, OptionItem, Position, Span, TableAlias};
 
 /// The name of one file or of several: a path, a folder, or a pattern with `*`, `?` and `[…]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,12 +63,21 @@ pub enum FileOption {
     /// `ORDER (column [ASC | DESC], …) [UNIQUE]`.
     Order {
         /// The columns.
-        columns: Vec<IndexColumn>,
+        columns: Vec<FileOrder>,
         /// Whether `UNIQUE` was written.
         unique: bool,
         /// Its position.
         span: Span,
     },
+}
+
+/// A column of `ORDER (…)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileOrder {
+    /// Its name.
+    pub name: Identifier,
+    /// Whether `DESC` was written.
+    pub descending: bool,
 }
 
 impl FileOption {

@@ -51,7 +51,7 @@ impl Parser<'_> {
             if !descending {
                 p.eat(Keyword::ASC);
             }
-            Ok(IndexColumn { name, descending })
+            Ok(FileOrder { name, descending })
         })?;
         let unique = self.eat(Keyword::UNIQUE);
         Ok(FileOption::Order { columns, unique, span: self.span(mark) })

@@ -39,6 +39,12 @@ impl Display for FileOption {
     }
 }
 
+impl Display for FileOrder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}{}", self.name, if self.descending { " DESC" } else { "" })
+    }
+}
+
 impl Display for FileSourceColumn {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} {}", self.name, self.data_type)?;
