@@ -29,6 +29,76 @@ enum GrowBy {
     Less,
 }
 
+/// Why a file did not grow.
+enum Refusal {
+    /// It has no growth.
+    Fixed,
+    /// It has its largest size, in pages.
+    AtLimit(u32),
+    /// Its disk has no room.
+    NoRoom {
+        /// The least that it was asked for.
+        asked_bytes: u64,
+        /// What it has; `None` if it does not tell.
+        free_bytes: Option<u64>,
+        /// What the operating system says.
+        words: String,
+    },
+}
+
+/// The outcome of an attempt to grow a file.
+type Growth = Result<Result<(), Refusal>, AccessError>;
+
+/// The most files that the text of an error describes.
+const FILES_DESCRIBED: usize = 4;
+
+fn kilobytes(bytes: u64) -> String {
+    format!("{} KB", bytes / 1024)
+}
+
+impl Refusal {
+    fn of(file: &DataFile, asked_bytes: u64, error: &DiskError) -> Refusal {
+        let words = error.os_error_text().unwrap_or_else(|| error.to_string());
+        Refusal::NoRoom { asked_bytes, free_bytes: file.disk().device_free_bytes().ok(), words }
+    }
+
+    /// A clause about the file.
+    fn describe(&self, file: &DataFile) -> String {
+        let name = file.name();
+        match self {
+            Refusal::Fixed => format!("file '{name}' may not grow (FILEGROWTH = 0)"),
+            Refusal::AtLimit(pages) => {
+                let limit = kilobytes(u64::from(*pages) * PAGE_SIZE as u64);
+                format!("file '{name}' may not grow beyond its MAXSIZE of {limit}")
+            }
+            Refusal::NoRoom { asked_bytes, free_bytes, words } => {
+                let asked = kilobytes(*asked_bytes);
+                let free = match free_bytes {
+                    // A quota, or a limit of the file's size.
+                    Some(free) if free >= asked_bytes => format!("{}, but the system says {words}", kilobytes(*free)),
+                    Some(free) => kilobytes(*free),
+                    None => "an unknown number of bytes".to_owned(),
+                };
+                format!("the disk of file '{name}' has no room left: it was asked for {asked} at least, and has {free}")
+            }
+        }
+    }
+}
+
+/// What a filegroup is full of, and why its files did not grow.
+fn reason(refused: &[(&Arc<DataFile>, Refusal)]) -> String {
+    let size: u64 = refused.iter().map(|(file, _)| u64::from(file.size_pages()) * PAGE_SIZE as u64).sum();
+    let free: u64 = refused.iter().map(|(file, _)| u64::from(file.free_extents())).sum();
+    let free = kilobytes(free * u64::from(EXTENT_PAGES) * PAGE_SIZE as u64);
+    let asked = kilobytes(u64::from(EXTENT_PAGES) * PAGE_SIZE as u64);
+    let mut clauses = vec![format!("{asked} at least were asked for, and {free} of {} are free", kilobytes(size))];
+    clauses.extend(refused.iter().take(FILES_DESCRIBED).map(|(file, refusal)| refusal.describe(file)));
+    if let Some(more) = refused.len().checked_sub(FILES_DESCRIBED).filter(|more| *more > 0) {
+        clauses.push(format!("{more} more files did not grow either"));
+    }
+    clauses.join("; ")
+}
+
 impl Storage {
     /// Grows one file of the filegroup, in turn, for a run that `chain` is to log. For an undo, a file may grow beyond
     /// its limit if none may grow otherwise.
@@ -46,47 +116,40 @@ impl Storage {
             return Ok(());
         }
         let turn = turns.entry(filegroup).or_default();
-        let mut reason = "its files may not grow any more: add a file (ALTER DATABASE … ADD FILE)".to_owned();
-        let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
+        let mut refused = Vec::new();
         // By less than a step only if no disk has room for a step.
-        for (by, step) in
-            [GrowBy::Step, GrowBy::Less].into_iter().flat_map(|by| (0..files.len()).map(move |it| (by, it)))
-        {
-            let file = files[(*turn + step) % files.len()];
-            match self.grow_file(file, wanted, by, chain) {
-                Ok(true) => {
-                    *turn = (*turn + step + 1) % files.len();
-                    return Ok(());
+        for by in [GrowBy::Step, GrowBy::Less] {
+            refused.clear();
+            for step in 0..files.len() {
+                let file = files[(*turn + step) % files.len()];
+                match self.grow_file(file, wanted, by, chain)? {
+                    Ok(()) => {
+                        *turn = (*turn + step + 1) % files.len();
+                        return Ok(());
+                    }
+                    Err(refusal) => refused.push((file, refusal)),
                 }
-                Ok(false) => {}
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
-                Err(error) => return Err(error),
             }
         }
         let beyond_limits: &[u32] = if purpose == Purpose::Undo { &UNDO_GROWTH_EXTENTS } else { &[] };
-        for (file, extents) in files.into_iter().flat_map(|file| beyond_limits.iter().map(move |count| (file, count))) {
+        for (place, extents) in (0..refused.len()).flat_map(|place| beyond_limits.iter().map(move |it| (place, it))) {
+            let file = refused[place].0;
             let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
             let Some(target) = size.checked_add(extents * EXTENT_PAGES) else { continue };
-            match self.resize_file(file, target, chain) {
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
-                resized => return resized,
+            match self.try_size(file, target, chain)? {
+                Ok(()) => return Ok(()),
+                Err(refusal) => refused[place].1 = refusal,
             }
         }
-        Err(AccessError::FilegroupFull { filegroup, reason })
+        Err(AccessError::FilegroupFull { filegroup, reason: reason(&refused) })
     }
 
     /// Grows `file` by its growth step, or by `wanted` extents if that is more and the disk has room for them. With
-    /// [`GrowBy::Less`] it grows by what the disk has room for, found by halving. Returns `false` if it may not grow.
-    fn grow_file(
-        &self,
-        file: &Arc<DataFile>,
-        wanted: u32,
-        by: GrowBy,
-        chain: Option<&Arc<LogChain>>,
-    ) -> Result<bool, AccessError> {
+    /// [`GrowBy::Less`] it grows by what the disk has room for, found by halving.
+    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, by: GrowBy, chain: Option<&Arc<LogChain>>) -> Growth {
         let description = &file.description;
         if description.growth_pages == 0 && description.growth_percent == 0 {
-            return Ok(false);
+            return Ok(Err(Refusal::Fixed));
         }
         let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
         let step = match u64::from(description.growth_pages) {
@@ -100,7 +163,7 @@ impl Storage {
         };
         let least = target(step);
         if least <= size {
-            return Ok(false);
+            return Ok(Err(Refusal::AtLimit(limit * EXTENT_PAGES)));
         }
         let half = |next: u32| (size + (next - size) / 2 / EXTENT_PAGES * EXTENT_PAGES).max(size + EXTENT_PAGES);
         let (mut next, last) = match by {
@@ -108,10 +171,22 @@ impl Storage {
             GrowBy::Less => (half(least), size + EXTENT_PAGES),
         };
         loop {
-            match self.resize_file(file, next, chain) {
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) if next > last => next = half(next).max(last),
-                resized => return resized.map(|()| true),
+            match self.try_size(file, next, chain)? {
+                Err(_) if next > last => next = half(next).max(last),
+                tried => return Ok(tried),
             }
+        }
+    }
+
+    /// Makes a file larger, if its disk has room.
+    fn try_size(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Growth {
+        match self.resize_file(file, target, chain) {
+            Ok(()) => Ok(Ok(())),
+            Err(AccessError::Disk(error @ DiskError::NoSpace { .. })) => {
+                let more = target.saturating_sub(file.size_pages());
+                Ok(Err(Refusal::of(file, u64::from(more) * PAGE_SIZE as u64, &error)))
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -107,6 +107,26 @@ fn a_file_grows_by_its_step_when_the_disk_has_no_room_for_more() {
     assert_eq!(extents, 9);
 }
 
+/// The error names what there is and what was asked for, for each file.
+#[test]
+fn a_full_filegroup_says_what_each_file_and_its_disk_have_and_what_was_asked_for() {
+    let fixed = file_of(8 * 2);
+    let limited = FileSize { pages: 8 * 2, growth_pages: 8 * 4, max_pages: 8 * 3 };
+    let growing = FileSize { pages: 8 * 2, growth_pages: 8 * 4, max_pages: 0 };
+    // Twelve kilobytes are left beside eight extents.
+    let config = SimulatedConfig { capacity_bytes: 8 * 65_536 + 12 * 1024, ..SimulatedConfig::default() };
+    let world = World::with(config, 64, &[fixed, limited, growing]);
+    let error = std::iter::repeat_with(|| world.allocate(1)).find_map(Result::err).expect("a small disk").to_string();
+    for part in [
+        "64 KB at least were asked for, and 0 KB of 512 KB are free",
+        "file 'file0' may not grow (FILEGROWTH = 0)",
+        "file 'file1' may not grow beyond its MAXSIZE of 192 KB",
+        "the disk of file 'file2' has no room left: it was asked for 64 KB at least, and has 12 KB",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn growth_of_any_size_asked_for_is_no_overflow() {
     let huge = FileSize { pages: 8 * 4, growth_pages: u32::MAX, max_pages: 8 * 100 };
