@@ -1,9 +1,9 @@
 //! The data files of one database: which extents are free, how files are filled and grow.
 //!
 //! An extent run is as long as the caller asks for and the file has in one piece. Among the files of a filegroup runs
-//! are dealt by free space (stride scheduling), so that files fill in proportion, and a smaller file gets only its
-//! share. If several files have room, a run is a small part of its file's free space, or short (`deal`). The bits on
-//! disk are changed through the pool. A copy in memory answers the searches.
+//! are dealt by weights (stride scheduling): by free space, so that files fill in proportion, and a smaller file gets
+//! only its share; or by the throughput of devices. If several files have room, a run is a small part of its file's
+//! free space, or short (`deal`). The bits on disk are changed through the pool. A copy in memory answers the searches.
 
 use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
@@ -28,9 +28,11 @@ use crate::change::{IMAGE_BYTES, Logged, free_bytes, page_key};
 use crate::free_extents::FreeExtents;
 use crate::log_record::{Undo, encode_free, kind};
 
-mod deal;
+pub(crate) mod deal;
 mod growth;
 mod removal;
+
+use deal::Dealt;
 
 /// What extents are allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,6 +248,8 @@ pub struct Storage {
     /// Held while a run is dealt, which only changes memory.
     dealing: Ranked<Mutex<()>>,
     growth: Ranked<Mutex<HashMap<FilegroupId, usize>>>,
+    /// Whether files are weighted by throughput; changed under `dealing`.
+    is_weighted: AtomicBool,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
     /// Why the pages cannot be trusted any more.
@@ -278,6 +282,7 @@ impl Storage {
             files: Ranked::new(Rank::StorageFiles, RwLock::default()),
             dealing: Ranked::new(Rank::Dealing, Mutex::default()),
             growth: Ranked::new(Rank::Growth, Mutex::default()),
+            is_weighted: AtomicBool::new(false),
             logs_loads: AtomicBool::new(false),
             broken: OnceLock::new(),
         })
@@ -494,10 +499,19 @@ impl Storage {
         filegroup: FilegroupId,
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
+        // Under weighted fill: files that are full and cannot grow.
+        let mut left_out = Vec::new();
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.gives_extents_of(filegroup)).cloned().collect();
-            if let Some((file, first, extents)) = self.deal(&files, wanted) {
+            let dealt = self.deal(&files, wanted, &left_out);
+            if let Dealt::Full(file) = &dealt {
+                if !self.grow_one(file, wanted, chain)? {
+                    left_out.push(file.id());
+                }
+                continue;
+            }
+            if let Dealt::Run(file, first, extents) = dealt {
                 let first_page = PageId::new(file.id(), first * EXTENT_PAGES);
                 let undo = Undo::FreeRun { first: first_page, extents };
                 match self.write_bits(&file, first, extents, true, Logged::of(chain).undone_by(&undo)) {

@@ -144,6 +144,25 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason: reason(&refused) })
     }
 
+    /// Grows this file, whose turn it is, by its step or by less. Returns `false` if it cannot grow. Another thread may
+    /// have let it grow meanwhile.
+    pub(super) fn grow_one(
+        &self,
+        file: &Arc<DataFile>,
+        wanted: u32,
+        chain: Option<&Arc<LogChain>>,
+    ) -> Result<bool, AccessError> {
+        let _no_other_growth = self.growth.lock();
+        if file.is_set_aside() || file.free_extents() > 0 {
+            return Ok(true);
+        }
+        let mut grown = self.grow_file(file, wanted, GrowBy::Step, chain)?;
+        if grown.is_err() {
+            grown = self.grow_file(file, wanted, GrowBy::Less, chain)?;
+        }
+        Ok(grown.is_ok())
+    }
+
     /// Grows `file` by its growth step, or by `wanted` extents if that is more and the disk has room for them. With
     /// [`GrowBy::Less`] it grows by what the disk has room for, found by halving.
     fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, by: GrowBy, chain: Option<&Arc<LogChain>>) -> Growth {
