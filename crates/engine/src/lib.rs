@@ -98,6 +98,7 @@ pub use definition::{
     PartitionSchemeDefinition, Replace, TableDefinition,
 };
 pub use error::{EngineError, disk_error, no_such_object, no_such_statistics, storage_error};
+pub use hobt_access::{FileShare, Fill};
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{BackgroundWork, CloneOptions, Created, DatabaseDescription, DatabaseUse, Instance};

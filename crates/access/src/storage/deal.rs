@@ -38,6 +38,19 @@ pub enum Fill {
     Throughput,
 }
 
+impl Fill {
+    /// Both.
+    pub const ALL: [Fill; 2] = [Fill::FreeSpace, Fill::Throughput];
+
+    /// The word of the option `HOBT_FILL`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fill::FreeSpace => "FREE_SPACE",
+            Fill::Throughput => "THROUGHPUT",
+        }
+    }
+}
+
 /// A file of a filegroup in the deal at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileShare {
