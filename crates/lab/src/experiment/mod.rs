@@ -2,6 +2,7 @@
 
 mod ascending;
 mod cores;
+mod files;
 mod hash;
 mod inserts;
 mod io;
@@ -68,11 +69,12 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 13] {
+pub fn experiments() -> [&'static dyn Experiment; 14] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
+        &files::FilesExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &reader::ReaderExperiment,
