@@ -28,8 +28,8 @@ const WANTED_ROWS: u64 = 10_000_000;
 /// Rows on the modelled devices, which lie in memory: 110 MB.
 const MODELLED_ROWS: u64 = 1_200_000;
 /// Megabytes per second of the modelled devices.
-const CARD_MB_S: u64 = 600;
-const DISK_MB_S: u64 = 200;
+const CARD_MB_S: u64 = 300;
+const DISK_MB_S: u64 = 100;
 /// The folder of the slower device.
 const SLOW: &str = "slow";
 /// The most scans that measure the devices before tables are divided by them.
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn devices_end_together_if_each_has_its_part() {
-        assert!((possible_mb_s(0.25) - 800.0).abs() < 1e-9);
-        assert!((possible_mb_s(0.5) - 400.0).abs() < 1e-9);
-        assert!((possible_mb_s(0.0) - 600.0).abs() < 1e-9);
+        assert!((possible_mb_s(0.25) - 400.0).abs() < 1e-9);
+        assert!((possible_mb_s(0.5) - 200.0).abs() < 1e-9);
+        assert!((possible_mb_s(0.0) - 300.0).abs() < 1e-9);
     }
 }
