@@ -30,7 +30,7 @@ use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, DiskError
 use hobt_instruments::Counter;
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
-use hobt_page::{PageBytes, PageHeader, seal, verify};
+use hobt_page::{PageBytes, PageHeader, PageType, seal, verify};
 
 use crate::error::BufferError;
 use crate::frames::{OwnedFrame, PageCell};
@@ -214,7 +214,7 @@ impl Extension {
             }
             state.copies.clear(place);
         }
-        if !is_used || PageHeader::read(bytes).is_err() {
+        if !is_used || !is_worth_a_copy(bytes) {
             return None;
         }
         let Some(batch) = state.batch(&self.counters.evicted) else {
@@ -297,6 +297,13 @@ impl Found {
 /// The version of a state word before its page left its frame.
 fn version_before(version: u32) -> u32 {
     version.wrapping_sub(1) & ((1 << crate::state::VERSION_BITS) - 1)
+}
+
+/// Whether a page is one that is changed through the pool alone, or past it after its extent was freed. Headers of
+/// files and the boot page are written past the pool at any time; `DBCC PAGE` may have brought them in.
+fn is_worth_a_copy(bytes: &PageBytes) -> bool {
+    let of_engine = [PageType::Unformatted, PageType::FileHeader, PageType::Boot];
+    PageHeader::read(bytes).is_ok_and(|header| !of_engine.contains(&header.page_type))
 }
 
 /// The checksum in a page's header.
@@ -404,3 +411,6 @@ fn places_of(file_bytes: u64) -> u32 {
     let batches = (file_bytes / BATCH_BYTES as u64).clamp(FILE_BATCHES_MIN, FILE_BATCHES_MAX);
     u32::try_from(batches).expect("at most FILE_BATCHES_MAX") * BATCH_PAGES
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,13 @@ impl Busy {
         }
         self.until = Some(before.max(now));
     }
+
+    fn add(&mut self, bytes: u64) {
+        self.rate.bytes += bytes;
+        if self.rate.bytes >= FORGET_BYTES {
+            self.rate = DeviceRate { bytes: self.rate.bytes / 2, busy: self.rate.busy / 2 };
+        }
+    }
 }
 
 /// Bytes and the time in which they were transferred.
@@ -56,13 +63,20 @@ impl DeviceRate {
 #[derive(Debug)]
 pub struct DeviceStatistics {
     number: u64,
+    /// Transfers are recorded by the model's times ([`DeviceStatistics::record`]), not as they are seen to end.
+    is_modelled: bool,
     reads: Mutex<Busy>,
     writes: Mutex<Busy>,
 }
 
 impl DeviceStatistics {
     pub(crate) fn new(number: u64) -> DeviceStatistics {
-        DeviceStatistics { number, reads: Mutex::default(), writes: Mutex::default() }
+        DeviceStatistics { number, is_modelled: false, reads: Mutex::default(), writes: Mutex::default() }
+    }
+
+    /// Those of a device with a model.
+    pub(crate) fn of_model(number: u64) -> DeviceStatistics {
+        DeviceStatistics { is_modelled: true, ..DeviceStatistics::new(number) }
     }
 
     /// The operating system's number of the device; on a simulated disk the index of its device.
@@ -84,7 +98,7 @@ impl DeviceStatistics {
 
     /// A transfer begins.
     pub(crate) fn begin(&self, direction: Direction, bytes: u64, now: Instant) {
-        if bytes < LARGE_BYTES {
+        if bytes < LARGE_BYTES || self.is_modelled {
             return;
         }
         let mut busy = self.of(direction).lock();
@@ -94,18 +108,28 @@ impl DeviceStatistics {
 
     /// A transfer that began ends. Its bytes count if it succeeded.
     pub(crate) fn end(&self, direction: Direction, bytes: u64, ok: bool, now: Instant) {
-        if bytes < LARGE_BYTES {
+        if bytes < LARGE_BYTES || self.is_modelled {
             return;
         }
         let mut busy = self.of(direction).lock();
         busy.pass_until(now);
         busy.in_flight -= 1;
         if ok {
-            busy.rate.bytes += bytes;
+            busy.add(bytes);
         }
-        if busy.rate.bytes >= FORGET_BYTES {
-            busy.rate = DeviceRate { bytes: busy.rate.bytes / 2, busy: busy.rate.busy / 2 };
+    }
+
+    /// A transfer of a device with a model, whose end is known when it begins. A thread that notices the end late adds no
+    /// time.
+    pub(crate) fn record(&self, direction: Direction, bytes: u64, begun: Instant, done: Instant) {
+        if bytes < LARGE_BYTES {
+            return;
         }
+        let mut busy = self.of(direction).lock();
+        let from = busy.until.map_or(begun, |until| until.max(begun));
+        busy.rate.busy += done.saturating_duration_since(from);
+        busy.until = Some(from.max(done));
+        busy.add(bytes);
     }
 }
 

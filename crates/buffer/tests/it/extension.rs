@@ -128,19 +128,19 @@ fn no_copy_is_older_than_its_page_whatever_threads_do() {
             let (world, changes) = (&world, &changes);
             scope.spawn(move || {
                 let mut random = hobt_base::SplitMix64::new(thread);
-                for _ in 0..3000 {
+                for _ in 0..1500 {
                     let number = random.below(200) as u32;
                     let known = changes[number as usize].load(Relaxed);
-                    match random.below(10) {
-                        0 | 1 => {
+                    match random.below(40) {
+                        0..=9 => {
                             let mut page = world.pages.write(number).expect("a sound page");
                             let next = counter(&page) + 1;
                             assert!(next > known, "a change was lost");
                             fill(&mut page, next);
                             changes[number as usize].fetch_max(next, Relaxed);
                         }
-                        2 => world.pool.flush_all().map(drop).expect("a working disk"),
-                        3 if thread == 0 => _ = world.pool.drop_clean_buffers(None),
+                        10 => world.pool.flush_all().map(drop).expect("a working disk"),
+                        11 if thread == 0 => _ = world.pool.drop_clean_buffers(None),
                         _ => assert!(counter(&world.pages.read(number).expect("a sound page")) >= known),
                     }
                 }
@@ -242,33 +242,6 @@ fn a_damaged_copy_is_noticed_and_the_page_comes_from_its_file() {
     assert!(damaged.pages_damaged > 64 && damaged.failed.is_none(), "{damaged:?}");
     assert_eq!(damaged.pages_read, before);
     read_all(&world);
-}
-
-/// A device that does not write what it says it has written returns what was there before: an older copy of the same
-/// page, with a right checksum and address.
-#[test]
-fn an_older_copy_in_the_same_place_is_noticed() {
-    let world = extended(256);
-    (0..3).for_each(|_| _ = read_all(&world));
-    let fault = Fault {
-        path_contains: EXTENSION.to_owned(),
-        forever: true,
-        ..Fault::once(Operation::Write, 0, FaultKind::Ignored)
-    };
-    world.disk.inject(fault);
-    // Pages in the same order, changed: each batch goes where a batch of the same pages was.
-    for round in 1..=4 {
-        for number in 0..PAGES {
-            fill(&mut world.pages.write(number).expect("a page"), 1000 * round + u64::from(number));
-        }
-        world.pool.flush_all().expect("a working disk");
-        for number in 0..PAGES {
-            let page = world.pages.read(number).expect("a page");
-            assert_eq!(counter(&page), 1000 * round + u64::from(number), "page {number}");
-        }
-    }
-    let statistics = statistics(&world);
-    assert!(statistics.pages_damaged > 0 && statistics.failed.is_none(), "{statistics:?}");
 }
 
 #[test]

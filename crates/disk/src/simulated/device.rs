@@ -234,7 +234,9 @@ impl Device {
     }
 
     /// Runs `action` on the timer thread when the device is done with the request.
-    pub(crate) fn schedule(&self, transfer: Transfer, action: Action) {
+    ///
+    /// Returns when that will be.
+    pub(crate) fn schedule(&self, transfer: Transfer, action: Action) -> Instant {
         let mut state = self.shared.state.lock();
         let at = self.shared.serve(&mut state, transfer);
         state.requests += 1;
@@ -242,6 +244,7 @@ impl Device {
         state.due.push(Due { at, number, action });
         drop(state);
         self.shared.changed.notify_one();
+        self.shared.since + at
     }
 
     /// Blocks until the device is done with the request, and returns when that was.

@@ -192,6 +192,7 @@ impl Shared {
     /// Waits on the calling thread for as long as the device needs. Returns how long that was by its model.
     fn pass(&self, direction: Direction, offset: u64, length: usize, submitted: Instant) -> Option<Duration> {
         let done = self.device()?.pass(self.as_transfer(direction, offset, length, submitted));
+        self.statistics.device().record(direction, length as u64, submitted, done);
         Some(done.saturating_duration_since(submitted))
     }
 
@@ -348,7 +349,8 @@ impl DiskFile for SimulatedFile {
             Some(device) => {
                 let transfer = shared.as_transfer(direction, request.offset, length, submitted);
                 let action = Box::new(move |done| shared.complete(request, submitted, Some(done)));
-                device.schedule(transfer, action);
+                let done = device.schedule(transfer, action);
+                self.shared.statistics.device().record(direction, length as u64, submitted, done);
             }
         }
     }

@@ -120,7 +120,11 @@ impl SimulatedDisk {
         let start = |(number, (folder, model)): (u64, (PathBuf, Option<DeviceModel>))| {
             let device = model.map(Device::start).transpose();
             let device = device.map_err(|error| DiskError::new(Operation::Start, Path::new(SIMULATED), None, error))?;
-            Ok(FolderDevice { folder, device, statistics: Arc::new(DeviceStatistics::new(number)) })
+            let statistics = match device {
+                Some(_) => DeviceStatistics::of_model(number),
+                None => DeviceStatistics::new(number),
+            };
+            Ok(FolderDevice { folder, device, statistics: Arc::new(statistics) })
         };
         let devices = (0..).zip(models).map(start).collect::<Result<Vec<FolderDevice>>>()?;
         Ok(Arc::new(SimulatedDisk {

@@ -2,6 +2,7 @@
 
 mod ascending;
 mod cores;
+mod extension;
 mod files;
 mod hash;
 mod inserts;
@@ -69,12 +70,13 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 14] {
+pub fn experiments() -> [&'static dyn Experiment; 15] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
         &files::FilesExperiment,
+        &extension::ExtensionExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &reader::ReaderExperiment,

@@ -198,6 +198,18 @@ fn files_divides_tables_among_two_devices_by_hand_and_by_measurement() {
 }
 
 #[test]
+fn extension_serves_lookups_and_scans_leave_it() {
+    let (_, json) = run("extension", RunOptions { rows: Some(2_000), repeat: 1, ..SMALL });
+    assert_complete(&json);
+    let figure = |name: &str, key: &str| case(&json, name)[key].as_f64().expect("a figure");
+    assert_eq!(figure("pool_alone", "from_extension_median"), 0.0);
+    for name in ["extension", "extension_after_scan"] {
+        let (disk, extension) = (figure(name, "from_disk_median"), figure(name, "from_extension_median"));
+        assert!(extension > 2.0 * disk, "{name}: {extension} pages from the extension, {disk} from the disk");
+    }
+}
+
+#[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
     let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, ..SMALL });
