@@ -191,3 +191,38 @@ fn an_extension_whose_device_fails_is_off_and_says_why() {
         instance.close().expect("closed");
     }
 }
+
+/// Two file systems of this machine: the operating system tells them apart, and a table lies on both.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_on_two_file_systems_lie_on_two_devices() {
+    let (folder, other) = (tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")), tempfile::tempdir_in("/dev/shm"));
+    let (folder, other) = (folder.expect("a folder"), other.expect("a folder in memory"));
+    let settings = InstanceSettings {
+        memory_bytes: Some(256 << 20),
+        allowed_folders: vec![other.path().to_path_buf()],
+        ..InstanceSettings::default()
+    };
+    let instance = Instance::open_with(folder.path(), settings).expect("an instance");
+    let mut session = instance.session().expect("a session");
+    let path = other.path().join("f2.ndf");
+    ok(
+        &mut session,
+        &format!(
+            "CREATE DATABASE d ON PRIMARY (NAME = d, FILENAME = 'd.mdf'), FILEGROUP f DEFAULT
+             (NAME = f1, FILENAME = 'f1.ndf', SIZE = 8MB, FILEGROWTH = 8MB),
+             (NAME = f2, FILENAME = '{}', SIZE = 8MB, FILEGROWTH = 8MB)
+             ALTER DATABASE d SET HOBT_FILL = THROUGHPUT",
+            path.display()
+        ),
+    );
+    ok(&mut session, "USE d; SELECT value AS n, REPLICATE('x', 3900) AS t INTO a FROM GENERATE_SERIES(1, 12000)");
+    let of_data = "FROM sys.hobt_file_shares WHERE database_id = DB_ID() AND file_id > 2";
+    assert_eq!(number(&mut session, &format!("SELECT COUNT(DISTINCT device_number) {of_data}")), 2);
+    let measured = number(&mut session, &format!("SELECT COUNT(*) {of_data} AND bytes_written > 0"));
+    assert_eq!(measured, 2, "both were written and measured");
+    for file in [3, 4] {
+        assert!(used_extents(&mut session, file) > 100, "file {file}");
+    }
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM a"), 12_000);
+}

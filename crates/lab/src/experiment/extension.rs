@@ -176,7 +176,7 @@ fn measure(lab: &mut Laboratory, case: &mut Case, rows: u64, repeat: usize, afte
 
 fn grid(cases: &[Case]) -> Grid {
     let headers = ["case", "lookups/s", "pages from the disk", "pages from the extension"];
-    let mut grid = Grid::new(&format!("{LOOKUPS} lookups by key"), &headers);
+    let mut grid = Grid::new(format!("{LOOKUPS} lookups by key"), &headers);
     for case in cases {
         let figure = |key: &str| case.median(key).unwrap_or(0.0);
         grid.rows.push(vec![
