@@ -109,7 +109,8 @@ impl BufferPool {
         let start = self.hand.fetch_add(BATCH, Ordering::Relaxed);
         let batch = (0..BATCH.min(frames)).map(|step| start.wrapping_add(step) % frames + 1);
         let mut sweep = Sweep::default();
-        let is_extended = self.is_extended();
+        let extension = self.extension();
+        let is_extended = extension.is_some();
         let mut retired = Vec::new();
         self.visit_owners(batch, |frame, file, cell| match cell.try_evict(frame, true) {
             Evicted::Frame(taken, version) => {
@@ -123,8 +124,9 @@ impl BufferPool {
             Evicted::Dirty => sweep.dirty = Some((file.clone(), cell.number())),
             Evicted::Spared | Evicted::No => {}
         });
-        // Nothing was retired, or every page that was taken.
-        self.retire(sweep.taken.iter().zip(&retired));
+        if let Some(extension) = extension {
+            self.retire(&extension, sweep.taken.iter().zip(&retired));
+        }
         self.counters.evicted.add(sweep.taken.len() as u64);
         sweep
     }

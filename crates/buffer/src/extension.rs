@@ -8,8 +8,8 @@
 //! *What is current.* A copy counts only while the page is absent and the version of its state word is the copy's. The
 //! version is incremented when an exclusive holder has changed the page, when the page leaves its frame, and when its
 //! extent is freed ([`crate::PoolFile::discard`]). So whatever changes a page, through the pool or past it, makes its
-//! copy void, whether or not the map is told. A file gets a new registration each time, so no copy of an earlier file is
-//! found. `docs/design/0049-devices.md` has the reasons.
+//! copy void, whether or not the map is told. A file gets a new registration each time, so no copy of an earlier file
+//! is found. `docs/design/0049-devices.md` has the reasons.
 //!
 //! *What is copied.* Pages that the clock has found used (`clock.rs`). A page whose copy is still there is not written
 //! again: its copy only gets the new version.
@@ -17,15 +17,14 @@
 //! *Faults.* A failed read or write switches the extension off; a copy that is not the page it should be is forgotten.
 //! Either way the page is read from its data file, which has the same bytes.
 //!
-//! The lock of the state is held for memory accesses alone: transfers begin and end outside.
+//! The lock of the state is held for memory accesses alone: transfers begin and end outside. What the pool does with an
+//! extension is in `extended.rs`.
 
 mod copies;
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
-use hobt_base::{DatabaseId, PAGE_SIZE, PageId};
+use hobt_base::{PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, Request};
 use hobt_instruments::Counter;
 use hobt_instruments::rank::{Rank, Ranked};
@@ -33,9 +32,8 @@ use hobt_instruments::schedule::Mutex;
 use hobt_page::{PageBytes, PageHeader, PageType, seal, verify};
 
 use crate::error::BufferError;
-use crate::frames::{OwnedFrame, PageCell};
-use crate::pool::{BufferPool, RegisteredFile};
-pub(crate) use copies::{Copies, Copy, PageKey};
+pub(crate) use copies::PageKey;
+use copies::{Copies, Copy};
 
 /// Pages of one write.
 const BATCH_PAGES: u32 = 64;
@@ -151,7 +149,11 @@ pub struct ExtensionStatistics {
 }
 
 impl Extension {
-    fn new(disk: Arc<dyn DiskFile>, pages: u32) -> Result<Extension, BufferError> {
+    /// An extension without copies, in a file of so many pages.
+    ///
+    /// # Errors
+    /// [`BufferError::Memory`], [`BufferError::Disk`].
+    pub(crate) fn new(disk: Arc<dyn DiskFile>, pages: u32) -> Result<Extension, BufferError> {
         let spare = (0..BATCHES_MAX).map(|_| AlignedBuffer::new(BATCH_BYTES)).collect::<Result<Vec<_>, _>>()?;
         let (filling, writing) = (None, Vec::with_capacity(BATCHES_MAX));
         let state = State { copies: Copies::new(pages)?, filling, writing, spare, next: 0 };
@@ -164,7 +166,8 @@ impl Extension {
         })
     }
 
-    fn is_usable(&self) -> bool {
+    /// Whether its device works.
+    pub(crate) fn is_usable(&self) -> bool {
         self.failed.get().is_none()
     }
 
@@ -174,7 +177,7 @@ impl Extension {
     }
 
     /// Takes the writes that have ended.
-    fn reap(&self) {
+    pub(crate) fn reap(&self) {
         while let Some(completion) = self.queue.try_pop() {
             let Completion { buffer, result, tag, .. } = completion;
             let mut state = self.state.lock();
@@ -189,7 +192,7 @@ impl Extension {
     }
 
     /// The page's copy, if it is current for a state word of this version.
-    fn find(self: &Arc<Extension>, key: PageKey, version: u32) -> Option<Found> {
+    pub(crate) fn find(self: &Arc<Extension>, key: PageKey, version: u32) -> Option<Found> {
         self.reap();
         if !self.is_usable() {
             return None;
@@ -203,7 +206,7 @@ impl Extension {
 
     /// Takes a page that has left its frame with these bytes, which its data file has too. Returns a full batch for
     /// [`Extension::write`].
-    fn retire(&self, retired: &Retired, bytes: &PageBytes) -> Option<(u32, AlignedBuffer)> {
+    pub(crate) fn retire(&self, retired: &Retired, bytes: &PageBytes) -> Option<(u32, AlignedBuffer)> {
         let &Retired { key, version, is_used } = retired;
         let mut state = self.state.lock();
         if let Some((place, copy)) = state.copies.find(key) {
@@ -241,7 +244,7 @@ impl Extension {
     }
 
     /// Begins to write a batch. Does not block.
-    fn write(&self, first: u32, buffer: AlignedBuffer) {
+    pub(crate) fn write(&self, first: u32, buffer: AlignedBuffer) {
         self.disk.submit(Request {
             direction: Direction::Write,
             offset: u64::from(first) * PAGE_SIZE as u64,
@@ -251,7 +254,23 @@ impl Extension {
         });
     }
 
-    fn statistics(&self) -> ExtensionStatistics {
+    /// Waits for the writes under way.
+    pub(crate) fn drain(&self) {
+        self.queue.drain();
+    }
+
+    /// Forgets the copies of files whose registration `is_gone`.
+    pub(crate) fn forget(&self, is_gone: impl Fn(u32) -> bool) {
+        self.state.lock().copies.forget(is_gone);
+    }
+
+    /// Calls `visit` for each copy with its page and version, whether it is current or not.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(PageKey, u32)) {
+        self.state.lock().copies.iter().for_each(|copy| visit(copy.key, copy.version));
+    }
+
+    /// Its state.
+    pub(crate) fn statistics(&self) -> ExtensionStatistics {
         self.reap();
         let state = self.state.lock();
         ExtensionStatistics {
@@ -311,102 +330,13 @@ fn checksum_of(bytes: &PageBytes) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-impl BufferPool {
-    /// The memory that an extension of so many bytes takes: its map and its buffers. It has whole batches of 512 KiB, at
-    /// least four and at most 8 TiB.
-    pub fn extension_memory_bytes(file_bytes: u64) -> u64 {
-        Copies::bytes(places_of(file_bytes)) + (BATCHES_MAX * BATCH_BYTES) as u64
-    }
-
-    /// Switches the extension on, in a file of so many bytes that has room. An extension whose device has failed is
-    /// replaced. Nothing of what the file has is read.
-    ///
-    /// # Errors
-    /// [`BufferError::InUse`] when it is on; [`BufferError::Memory`], [`BufferError::Disk`].
-    pub fn start_extension(&self, disk: Arc<dyn DiskFile>, file_bytes: u64) -> Result<(), BufferError> {
-        let mut slot = self.extension.write();
-        if slot.as_ref().is_some_and(|extension| extension.is_usable()) {
-            return Err(BufferError::InUse);
-        }
-        *slot = Some(Arc::new(Extension::new(disk, places_of(file_bytes))?));
-        self.is_extended.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// Switches the extension off. Waits for its writes. Returns whether it was on; one whose device failed was.
-    pub fn stop_extension(&self) -> bool {
-        self.is_extended.store(false, Ordering::Release);
-        let stopped = self.extension.write().take();
-        if let Some(extension) = &stopped {
-            extension.queue.drain();
-        }
-        stopped.is_some()
-    }
-
-    /// The extension's state; `None` if it is off.
-    pub fn extension_statistics(&self) -> Option<ExtensionStatistics> {
-        self.extension().map(|extension| extension.statistics())
-    }
-
-    /// Calls `visit` for each page that the extension has a current copy of.
-    pub fn visit_extension(&self, mut visit: impl FnMut(DatabaseId, PageId)) {
-        let Some(extension) = self.extension().filter(|extension| extension.is_usable()) else { return };
-        let files = self.registered_files();
-        let state = extension.state.lock();
-        for copy in state.copies.iter() {
-            let file = files.iter().find(|file| file.registration == copy.key.registration());
-            let Some((file, cell)) = file.and_then(|file| Some((file, file.words.get(copy.key.number())?))) else {
-                continue;
-            };
-            let word = cell.load();
-            if word.is_absent() && word.version_number() == copy.version {
-                visit(file.database, PageId::new(file.file(), copy.key.number()));
-            }
-        }
-    }
-
-    fn extension(&self) -> Option<Arc<Extension>> {
-        if !self.is_extended() {
-            return None;
-        }
-        self.extension.read().clone()
-    }
-
-    /// Whether there may be copies.
-    pub(crate) fn is_extended(&self) -> bool {
-        self.is_extended.load(Ordering::Acquire)
-    }
-
-    /// The copy of a page that the caller has claimed, if it is current.
-    pub(crate) fn find_copy(&self, file: &RegisteredFile, cell: PageCell<'_>) -> Option<Found> {
-        let key = PageKey::new(file.registration, cell.number());
-        self.extension()?.find(key, cell.load().version_number())
-    }
-
-    /// Takes the pages that have just left these frames.
-    pub(crate) fn retire<'a>(&self, pages: impl IntoIterator<Item = (&'a OwnedFrame, &'a Retired)>) {
-        let Some(extension) = self.extension() else { return };
-        extension.reap();
-        for (frame, retired) in pages {
-            if !extension.is_usable() {
-                return;
-            }
-            if let Some((first, buffer)) = extension.retire(retired, frame.bytes(&self.memory)) {
-                extension.write(first, buffer);
-            }
-        }
-    }
-
-    /// Forgets the copies of files that `is_gone`.
-    pub(crate) fn forget_copies(&self, is_gone: impl Fn(u32) -> bool) {
-        if let Some(extension) = self.extension() {
-            extension.state.lock().copies.forget(is_gone);
-        }
-    }
+/// The memory that an extension in a file of so many bytes takes.
+pub(crate) fn memory_bytes(file_bytes: u64) -> u64 {
+    Copies::bytes(places_of(file_bytes)) + (BATCHES_MAX * BATCH_BYTES) as u64
 }
 
 /// The places of a file: whole batches, so that none reaches over its end.
-fn places_of(file_bytes: u64) -> u32 {
+pub(crate) fn places_of(file_bytes: u64) -> u32 {
     const FILE_BATCHES_MAX: u64 = (1 << 30) / BATCH_PAGES as u64;
     let batches = (file_bytes / BATCH_BYTES as u64).clamp(FILE_BATCHES_MIN, FILE_BATCHES_MAX);
     u32::try_from(batches).expect("at most FILE_BATCHES_MAX") * BATCH_PAGES

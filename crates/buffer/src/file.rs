@@ -217,7 +217,8 @@ impl PoolFile {
             let cell = segment.cell(number);
             if !cell.load().is_absent() {
                 self.pool.drop_page(cell, Dirty::Discard)?;
-            } else if self.pool.is_extended() {
+            } else {
+                // A copy in the extension is not the page any more.
                 cell.change_version();
             }
             number += 1;

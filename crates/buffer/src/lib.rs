@@ -61,6 +61,8 @@ mod clock;
 #[deny(unsafe_code)]
 mod error;
 #[deny(unsafe_code)]
+mod extended;
+#[deny(unsafe_code)]
 mod extension;
 #[deny(unsafe_code)]
 mod file;

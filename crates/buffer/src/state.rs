@@ -29,8 +29,8 @@
 //!   others are left (`parking.rs`).
 //! * `version` is incremented when an exclusive holder changed the page and when a frame is taken from it. Equal
 //!   versions (and no exclusive holder) before and after a copy therefore mean that the copy is whole. It wraps at 2²⁴:
-//!   a copy is wrongly accepted only if it sleeps through an exact multiple of 16 million changes of its page. While there
-//!   is a buffer pool extension, it is also incremented for an absent page whose extent is freed (`extension.rs`).
+//!   a copy is wrongly accepted only if it sleeps through an exact multiple of 16 million changes of its page. It is
+//!   also incremented for an absent page whose extent is freed, which makes its copy in the buffer pool extension void.
 //!
 //! This file defines the bits. `frames.rs` is the only file that stores a word.
 

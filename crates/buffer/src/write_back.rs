@@ -112,6 +112,7 @@ impl BufferPool {
             run.push(guard);
         }
         self.write_run(file, &run, RoomFor::Later)?;
+        let extension = self.extension();
         let pages: Vec<u32> = run.iter().map(|guard| guard.page().number).collect();
         let evicted = run.into_iter().zip(pages).filter_map(|(guard, number)| Some((guard.evict()?, number)));
         let mut retired = Vec::new();
@@ -122,7 +123,9 @@ impl BufferPool {
                 frame
             })
             .collect();
-        self.retire(taken.iter().zip(&retired));
+        if let Some(extension) = extension {
+            self.retire(&extension, taken.iter().zip(&retired));
+        }
         self.counters.evicted.add(taken.len() as u64);
         Ok(taken)
     }

@@ -1,8 +1,8 @@
 //! What a device transfers per second while it is busy: the basis for dealing data among devices.
 //!
 //! Only transfers of [`LARGE_BYTES`] or more count; small ones measure latency. The time is that in which at least one
-//! of them was under way, so requests at once do not count twice and idle time not at all. Which files share a device is
-//! the disk's knowledge; files keep a reference to it.
+//! of them was under way, so requests at once do not count twice and idle time not at all. Which files share a device
+//! is the disk's knowledge; files keep a reference to it.
 
 use crate::queue::Direction;
 use parking_lot::Mutex;
@@ -119,8 +119,8 @@ impl DeviceStatistics {
         }
     }
 
-    /// A transfer of a device with a model, whose end is known when it begins. A thread that notices the end late adds no
-    /// time.
+    /// A transfer of a device with a model, whose end is known when it begins. A thread that notices the end late adds
+    /// no time.
     pub(crate) fn record(&self, direction: Direction, bytes: u64, begun: Instant, done: Instant) {
         if bytes < LARGE_BYTES {
             return;

@@ -1,9 +1,9 @@
-//! `extension`: what the buffer pool extension does for lookups by key, with the data on a slow disk and the extension on
-//! a fast device.
+//! `extension`: what the buffer pool extension does for lookups by key, with the data on a slow disk and the extension
+//! on a fast device.
 //!
 //! Both devices are modelled. The table is four times as large as the pool, and the extension twice as large as the
-//! table. Lookups draw their keys evenly, so without an extension three quarters of them wait for the disk. After a scan
-//! of the whole table they are measured again: scans neither use nor fill the extension.
+//! table. Lookups draw their keys evenly, so without an extension three quarters of them wait for the disk. After a
+//! scan of the whole table they are measured again: scans neither use nor fill the extension.
 
 use std::path::Path;
 use std::time::Duration;

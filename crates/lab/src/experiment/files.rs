@@ -2,9 +2,9 @@
 //! filled.
 //!
 //! On this machine's disk all files share one device. Two devices are modelled: a card, and a disk of a third of its
-//! speed, as the text's card and its two more disks are about. The text weights the card by hand: six files there and one
-//! on the disks. Weighted fill measures the devices instead. The tables that it divides are built last, because only
-//! reads of the others say how fast the devices are.
+//! speed, as the text's card and its two more disks are about. The text weights the card by hand: six files there and
+//! one on the disks. Weighted fill measures the devices instead. The tables that it divides are built last, because
+//! only reads of the others say how fast the devices are.
 
 use std::path::Path;
 
