@@ -48,4 +48,5 @@ pub use recovery::{
     AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
 };
 pub use row_store::RowStore;
+pub use storage::deal::{FileShare, Fill};
 pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

@@ -1,9 +1,9 @@
 //! The data files of one database: which extents are free, how files are filled and grow.
 //!
 //! An extent run is as long as the caller asks for and the file has in one piece. Among the files of a filegroup runs
-//! are dealt by free space (stride scheduling), so that files fill in proportion, and a smaller file gets only its
-//! share. If several files have room, a run is a small part of its file's free space, or short (`deal`). The bits on
-//! disk are changed through the pool. A copy in memory answers the searches.
+//! are dealt by weights (stride scheduling): by free space, so that files fill in proportion, and a smaller file gets
+//! only its share; or by the throughput of devices. If several files have room, a run is a small part of its file's
+//! free space, or short (`deal`). The bits on disk are changed through the pool. A copy in memory answers the searches.
 
 use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
-use hobt_disk::{DiskError, DiskFile};
+use hobt_disk::DiskFile;
 use hobt_instruments::rank::{Rank, Ranked};
-use hobt_instruments::schedule::{self, Mutex, Place, RwLock};
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_log::{NewRecord, RecoveryStart, Reservation};
 use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
@@ -26,10 +26,13 @@ use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog, UndoErr
 use crate::AccessError;
 use crate::change::{IMAGE_BYTES, Logged, free_bytes, page_key};
 use crate::free_extents::FreeExtents;
-use crate::log_record::{Undo, encode_free, encode_grow, kind};
+use crate::log_record::{Undo, encode_free, kind};
 
-mod deal;
+pub(crate) mod deal;
+mod growth;
 mod removal;
+
+use deal::Dealt;
 
 /// What extents are allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,10 +42,6 @@ pub(crate) enum Purpose {
     /// An undo, which must not fail: files grow beyond their limits if the disk has room.
     Undo,
 }
-
-/// By how many extents a file grows beyond its limit for an undo: the first, or the second if the disk has no room for
-/// that.
-const UNDO_GROWTH_EXTENTS: [u32; 2] = [8, 1];
 
 /// How runs of pages grow, in extents of 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,6 +248,8 @@ pub struct Storage {
     /// Held while a run is dealt, which only changes memory.
     dealing: Ranked<Mutex<()>>,
     growth: Ranked<Mutex<HashMap<FilegroupId, usize>>>,
+    /// Whether files are weighted by throughput; changed under `dealing`.
+    is_weighted: AtomicBool,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
     /// Why the pages cannot be trusted any more.
@@ -259,15 +260,6 @@ impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Storage").field("database", &self.database).field("files", &self.files).finish_non_exhaustive()
     }
-}
-
-/// By how much a file grows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum GrowBy {
-    /// By its step at least.
-    Step,
-    /// By less, if the disk has no room for the step.
-    Less,
 }
 
 impl Storage {
@@ -290,6 +282,7 @@ impl Storage {
             files: Ranked::new(Rank::StorageFiles, RwLock::default()),
             dealing: Ranked::new(Rank::Dealing, Mutex::default()),
             growth: Ranked::new(Rank::Growth, Mutex::default()),
+            is_weighted: AtomicBool::new(false),
             logs_loads: AtomicBool::new(false),
             broken: OnceLock::new(),
         })
@@ -506,10 +499,19 @@ impl Storage {
         filegroup: FilegroupId,
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
+        // Under weighted fill: files that are full and cannot grow.
+        let mut left_out = Vec::new();
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.gives_extents_of(filegroup)).cloned().collect();
-            if let Some((file, first, extents)) = self.deal(&files, wanted) {
+            let dealt = self.deal(&files, wanted, &left_out);
+            if let Dealt::Full(file) = &dealt {
+                if !self.grow_one(file, wanted, chain)? {
+                    left_out.push(file.id());
+                }
+                continue;
+            }
+            if let Dealt::Run(file, first, extents) = dealt {
                 let first_page = PageId::new(file.id(), first * EXTENT_PAGES);
                 let undo = Undo::FreeRun { first: first_page, extents };
                 match self.write_bits(&file, first, extents, true, Logged::of(chain).undone_by(&undo)) {
@@ -679,124 +681,6 @@ impl Storage {
             interval += INTERVAL_PAGES;
         }
         Ok(())
-    }
-
-    /// Grows one file of the filegroup, in turn, for a run that `chain` is to log. For an undo, a file may grow beyond
-    /// its limit if none may grow otherwise.
-    fn grow(
-        &self,
-        filegroup: FilegroupId,
-        purpose: Purpose,
-        files: &[Arc<DataFile>],
-        wanted: u32,
-        chain: Option<&Arc<LogChain>>,
-    ) -> Result<(), AccessError> {
-        let mut turns = self.growth.lock();
-        let files: Vec<&Arc<DataFile>> = files.iter().filter(|file| !file.is_set_aside()).collect();
-        if files.iter().any(|file| file.free_extents() > 0) {
-            return Ok(());
-        }
-        let turn = turns.entry(filegroup).or_default();
-        let mut reason = "its files may not grow any more: add a file (ALTER DATABASE … ADD FILE)".to_owned();
-        let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
-        // By less than a step only if no disk has room for a step.
-        for (by, step) in
-            [GrowBy::Step, GrowBy::Less].into_iter().flat_map(|by| (0..files.len()).map(move |it| (by, it)))
-        {
-            let file = files[(*turn + step) % files.len()];
-            match self.grow_file(file, wanted, by, chain) {
-                Ok(true) => {
-                    *turn = (*turn + step + 1) % files.len();
-                    return Ok(());
-                }
-                Ok(false) => {}
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
-                Err(error) => return Err(error),
-            }
-        }
-        let beyond_limits: &[u32] = if purpose == Purpose::Undo { &UNDO_GROWTH_EXTENTS } else { &[] };
-        for (file, extents) in files.into_iter().flat_map(|file| beyond_limits.iter().map(move |count| (file, count))) {
-            let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
-            let Some(target) = size.checked_add(extents * EXTENT_PAGES) else { continue };
-            match self.resize_file(file, target, chain) {
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) => reason = no_space(file),
-                resized => return resized,
-            }
-        }
-        Err(AccessError::FilegroupFull { filegroup, reason })
-    }
-
-    /// Grows `file` by its growth step, or by `wanted` extents if that is more and the disk has room for them. With
-    /// [`GrowBy::Less`] it grows by what the disk has room for, found by halving. Returns `false` if it may not grow.
-    fn grow_file(
-        &self,
-        file: &Arc<DataFile>,
-        wanted: u32,
-        by: GrowBy,
-        chain: Option<&Arc<LogChain>>,
-    ) -> Result<bool, AccessError> {
-        let description = &file.description;
-        if description.growth_pages == 0 && description.growth_percent == 0 {
-            return Ok(false);
-        }
-        let size = file.size_pages() / EXTENT_PAGES * EXTENT_PAGES;
-        let step = match u64::from(description.growth_pages) {
-            0 => u64::from(size) * u64::from(description.growth_percent) / 100,
-            pages => pages,
-        };
-        let limit = if description.max_pages == 0 { u32::MAX } else { description.max_pages } / EXTENT_PAGES;
-        let target = |pages: u64| {
-            let extents = u64::from(size / EXTENT_PAGES) + pages.div_ceil(u64::from(EXTENT_PAGES)).max(1);
-            u32::try_from(extents).unwrap_or(u32::MAX).min(limit) * EXTENT_PAGES
-        };
-        let least = target(step);
-        if least <= size {
-            return Ok(false);
-        }
-        let half = |next: u32| (size + (next - size) / 2 / EXTENT_PAGES * EXTENT_PAGES).max(size + EXTENT_PAGES);
-        let (mut next, last) = match by {
-            GrowBy::Step => (target(step.max(u64::from(wanted) * u64::from(EXTENT_PAGES))), least),
-            GrowBy::Less => (half(least), size + EXTENT_PAGES),
-        };
-        loop {
-            match self.resize_file(file, next, chain) {
-                Err(AccessError::Disk(DiskError::NoSpace { .. })) if next > last => next = half(next).max(last),
-                resized => return resized.map(|()| true),
-            }
-        }
-    }
-
-    /// Makes a file larger. That is never undone, whatever becomes of `chain`. If `chain` uses the reservation of
-    /// another chain, so does this.
-    ///
-    /// The record is appended before other threads see the new size, so that their records of the new pages come after
-    /// it. A checkpoint may begin between the two: it reads the size by [`Storage::settled_size_pages`].
-    fn resize_file(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
-        file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
-        self.format_maps(file, file.size_pages(), target, Logged::structure_of(Logged::of(chain)))?;
-        if let Some(log) = &self.log {
-            let payload = encode_grow(file.id(), target);
-            let record = NewRecord { kind: kind::GROW, transaction: 0, previous: Lsn(0), payload: &payload };
-            let own = Reservation::default();
-            let paid = chain.and_then(|chain| Some((chain, chain.paid_reservation()?)));
-            match paid {
-                Some((chain, _)) => chain.reserve(payload.len())?,
-                None => log.reserve(&own, payload.len())?,
-            }
-            log.log().append_always(&record, paid.map_or(&own, |(_, reservation)| reservation))?;
-        }
-        schedule::point(Place::Growth);
-        file.free.lock().resize(target);
-        Ok(())
-    }
-
-    /// The number of pages of a file while no file is growing: all growth that the log has before is included.
-    ///
-    /// # Errors
-    /// There is no such file.
-    pub fn settled_size_pages(&self, file: FileId) -> Result<u32, AccessError> {
-        let _none_grows = (!planted::has(Bug::SizeSavedWhileGrowing)).then(|| self.growth.lock());
-        Ok(self.file(file)?.size_pages())
     }
 
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {

@@ -253,6 +253,12 @@ errors! {
         integrity: restore the file from a copy, and look for the cause in the storage below it.";
     PAGE_NOT_READ_DAMAGED(824, 24) "Page {} of database '{}' cannot be read: {}.";
     VALUE_DAMAGED(824, 24) "A column's values contradict its type: {}.";
+    EXTENSION_TOO_LARGE(864, 16) "Attempting to allocate {} BUF for buffer pool extension for a maximum of {} page \
+        descriptors. Buffer pool extension is at most 32 times as large as the buffer pool.";
+    EXTENSION_TOO_SMALL(868, 16) "Buffer pool extension size must be larger than the current memory allocation \
+        threshold {} MB. Buffer pool extension is not enabled.";
+    EXTENSION_DISABLED(871, 10) "Buffer pool extension is already disabled. No action is necessary.";
+    EXTENSION_ENABLED(872, 16) "Buffer pool extension is already enabled. Set it OFF before it is set ON again.";
     DATABASE_DOES_NOT_EXIST(911, 16) "Database '{}' does not exist. Make sure that the name is entered correctly.";
     DATABASE_SUSPECT(926, 14) "Database '{}' cannot be opened. It has been marked SUSPECT: {}. Stop the instance and \
         start it again: that recovers the database from its log. If it is SUSPECT then, put back copies of all its files \

@@ -7,6 +7,9 @@
 //! Pages that a scan's load brings in are not marked as used, so the hand takes them first. A load examines a bounded
 //! number of frames and never writes. So a page that other work uses once in a round of the hand stays, however much is
 //! scanned, and a load that finds no victim reads past the pool.
+//!
+//! With a buffer pool extension the hand notes which pages it has found used: these are copied when they leave
+//! (`extension.rs`).
 
 use hobt_instruments::schedule::{self, Place};
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use std::time::Duration;
 use hobt_base::DatabaseId;
 
 use crate::error::BufferError;
+use crate::extension::Retired;
 use crate::frames::{Evicted, OwnedFrame};
 use crate::pool::{BufferPool, RegisteredFile};
 
@@ -105,11 +109,24 @@ impl BufferPool {
         let start = self.hand.fetch_add(BATCH, Ordering::Relaxed);
         let batch = (0..BATCH.min(frames)).map(|step| start.wrapping_add(step) % frames + 1);
         let mut sweep = Sweep::default();
+        let extension = self.extension();
+        let is_extended = extension.is_some();
+        let mut retired = Vec::new();
         self.visit_owners(batch, |frame, file, cell| match cell.try_evict(frame, true) {
-            Evicted::Frame(frame) => sweep.taken.push(frame),
+            Evicted::Frame(taken, version) => {
+                if is_extended {
+                    let is_used = self.was_used(frame);
+                    retired.push(Retired { key: file.key(cell.number()), version, is_used });
+                }
+                sweep.taken.push(taken);
+            }
+            Evicted::Spared if is_extended => self.note_used(frame),
             Evicted::Dirty => sweep.dirty = Some((file.clone(), cell.number())),
-            Evicted::No => {}
+            Evicted::Spared | Evicted::No => {}
         });
+        if let Some(extension) = extension {
+            self.retire(&extension, sweep.taken.iter().zip(&retired));
+        }
         self.counters.evicted.add(sweep.taken.len() as u64);
         sweep
     }
@@ -123,7 +140,8 @@ impl BufferPool {
         }
     }
 
-    /// Empties the frames of clean pages that are not held, of one database or of all (`DBCC DROPCLEANBUFFERS`).
+    /// Empties the frames of clean pages that are not held, of one database or of all (`DBCC DROPCLEANBUFFERS`), and
+    /// forgets their copies in the extension.
     /// Returns how many. Changed pages stay: flush first. Does not wait.
     pub fn drop_clean_buffers(&self, database: Option<DatabaseId>) -> u64 {
         let mut dropped = 0;
@@ -132,7 +150,7 @@ impl BufferPool {
             let last = self.memory.frames().min(first + BATCH - 1);
             self.visit_owners(first..=last, |frame, file, cell| {
                 if database.is_none_or(|database| database == file.database)
-                    && let Evicted::Frame(frame) = cell.try_evict(frame, false)
+                    && let Evicted::Frame(frame, _) = cell.try_evict(frame, false)
                 {
                     taken.push(frame);
                 }
@@ -140,6 +158,12 @@ impl BufferPool {
             dropped += taken.len() as u64;
             self.give_back(taken.drain(..));
         }
+        let files = self.registered_files();
+        let is_meant = |registration: u32| {
+            let of_registration = files.iter().find(|file| file.registration == registration);
+            database.is_none() || of_registration.is_some_and(|file| Some(file.database) == database)
+        };
+        self.forget_copies(is_meant);
         dropped
     }
 }

@@ -18,7 +18,7 @@ use crate::run::PageRun;
 pub struct ReadCounts {
     /// Pages asked for.
     pub logical: AtomicU64,
-    /// Pages among them that were read from disk.
+    /// Pages among them that were read from disk, and not from the buffer pool extension.
     pub physical: AtomicU64,
     /// Pages read from disk because they are next to one that was asked for.
     pub read_ahead: AtomicU64,
@@ -217,6 +217,9 @@ impl PoolFile {
             let cell = segment.cell(number);
             if !cell.load().is_absent() {
                 self.pool.drop_page(cell, Dirty::Discard)?;
+            } else {
+                // A copy in the extension is not the page any more.
+                cell.change_version();
             }
             number += 1;
         }
@@ -245,8 +248,10 @@ impl PoolFile {
         wait_type: WaitType,
     ) -> Result<Option<Fault<'_>>, BufferError> {
         let Some((cell, claim)) = self.claim(number)? else { return Ok(None) };
+        let copy = self.pool.find_copy(&self.registered, cell);
         let mut neighbours = Vec::new();
-        for next in 1..=options.ahead.min(EXTENT_PAGES - 1) {
+        let ahead = if copy.is_some() { 0 } else { options.ahead.min(EXTENT_PAGES - 1) };
+        for next in 1..=ahead {
             // An error of a page after the one asked for is not this caller's concern.
             let claimed = number.checked_add(next).and_then(|next| self.claim(next).ok().flatten());
             let Some((_, neighbour)) = claimed else { break };
@@ -260,7 +265,11 @@ impl PoolFile {
             taken => taken?,
         };
         let wait = Wait::begin_working(wait_type);
-        let read = self.read_into(&mut frames, &claim);
+        let page = claim.page();
+        let memory = &self.pool.memory;
+        let is_copied =
+            copy.is_some_and(|copy| copy.read(frames[0].bytes_mut(memory), page, self.registered.database_tag));
+        let read = if is_copied { Ok(()) } else { self.read_into(&mut frames, &claim) };
         let elapsed = wait.elapsed();
         latches::record(LatchClass::Buffer, elapsed);
         drop(wait);
@@ -274,7 +283,7 @@ impl PoolFile {
         self.pool.counters.misses.add(1);
         if let Some(counts) = options.counts {
             counts.logical.fetch_add(1, Ordering::Relaxed);
-            counts.physical.fetch_add(1, Ordering::Relaxed);
+            counts.physical.fetch_add(u64::from(!is_copied), Ordering::Relaxed);
             counts.read_ahead.fetch_add(neighbours.len() as u64, Ordering::Relaxed);
         }
         let mut frames = frames.into_iter();

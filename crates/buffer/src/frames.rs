@@ -557,15 +557,21 @@ impl<'a> PageCell<'a> {
         if spare_referenced && word.has(REFERENCED) {
             // A lost race against another change of the word costs the page nothing.
             let _mark = self.exchange(word, word.without(REFERENCED));
-            return Evicted::No;
+            return Evicted::Spared;
         }
         if word.is_dirty() && !planted::has(Bug::DirtyPagesEvicted) {
             return Evicted::Dirty;
         }
-        if self.exchange(word, word.emptied().next_version()).is_err() {
+        let absent = word.emptied().next_version();
+        if self.exchange(word, absent).is_err() {
             return Evicted::No;
         }
-        Evicted::Frame(self.emptied(frame))
+        Evicted::Frame(self.emptied(frame), absent.version_number())
+    }
+
+    /// Gives an absent page another version: its bytes on disk are about to change, or have changed, past the pool.
+    pub(crate) fn change_version(self) {
+        let _of_an_absent_page = self.update(|word| word.is_absent().then(|| word.next_version()));
     }
 
     /// The frame that this thread has just taken from the word.
@@ -642,8 +648,10 @@ fn prefetch_line(address: *const u8) {
 
 /// The outcome of an attempt to take a page's frame.
 pub(crate) enum Evicted {
-    /// The frame was taken. The page is absent now.
-    Frame(OwnedFrame),
+    /// The frame was taken. The page is absent now, and its state word has this version.
+    Frame(OwnedFrame, u32),
+    /// It was used since the last pass, and stays.
+    Spared,
     /// It could be taken if it were written first.
     Dirty,
     /// It is in use, or holds another page.
@@ -775,15 +783,15 @@ impl SharedGuard<'_> {
     }
 
     /// Takes the page's frame, if this is the only holder, no thread waits, and the page is clean and unused since the
-    /// clock last passed.
-    pub(crate) fn evict(self) -> Option<OwnedFrame> {
+    /// clock last passed. Returns the version of its state word too.
+    pub(crate) fn evict(self) -> Option<(OwnedFrame, u32)> {
         let kept = DIRTY | REFERENCED | WAITERS;
         let evictable = |word: StateWord| word.is_shared_once() && word == word.without(kept);
         let (page, frame) = (self.page, self.frame);
-        page.update(|word| evictable(word).then(|| word.emptied().next_version()))?;
+        let before = page.update(|word| evictable(word).then(|| word.emptied().next_version()))?;
         rank::forget(Rank::Page);
         std::mem::forget(self);
-        Some(page.emptied(frame))
+        Some((page.emptied(frame), before.emptied().next_version().version_number()))
     }
 }
 

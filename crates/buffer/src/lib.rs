@@ -23,6 +23,7 @@
 //!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
 //!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all()
 //!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames
+//!   .start_extension(disk, bytes) .stop_extension() .extension_statistics() .visit_extension(visit)
 //!   .add_load_owner(Weak<dyn LoadOwner>)                             asked to publish while a thread waits
 //!   .statistics() -> PoolStatistics                                  .descriptors() -> impl Iterator<PageDescriptor>
 //!
@@ -60,6 +61,10 @@ mod clock;
 #[deny(unsafe_code)]
 mod error;
 #[deny(unsafe_code)]
+mod extended;
+#[deny(unsafe_code)]
+mod extension;
+#[deny(unsafe_code)]
 mod file;
 mod frames;
 #[deny(unsafe_code)]
@@ -83,6 +88,7 @@ mod statistics;
 mod write_back;
 
 pub use error::BufferError;
+pub use extension::ExtensionStatistics;
 pub use file::{PoolFile, ReadCounts, ReadOptions, TryRead};
 pub use frames::{ExclusiveGuard, Optimistic, PAGE_WORDS, SharedGuard};
 pub use load::{LOAD_PAGES_MAX, LoadOutcome, PendingLoad};

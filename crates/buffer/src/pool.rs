@@ -14,6 +14,7 @@ use hobt_instruments::{Counter, PerHobt};
 use hobt_log::Log;
 
 use crate::error::BufferError;
+use crate::extension::{Extension, PageKey};
 use crate::file::PoolFile;
 use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords, reserve};
 use crate::load_owner::{LoadOwner, LoadOwners};
@@ -22,6 +23,11 @@ use crate::write_back::WRITE_BYTES_MAX;
 
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// In [`BufferPool::owners`]: the clock has found the page used since it was put there.
+const USED: u64 = 1 << 63;
+/// So that an index and [`USED`] fit into half a word.
+const MAX_FILES: u32 = (1 << 31) - 1;
 
 /// The settings of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +65,8 @@ pub enum Dirty {
 pub(crate) struct RegisteredFile {
     /// Its index in the pool's table.
     pub(crate) index: u32,
+    /// A number that no other registration has or had.
+    pub(crate) registration: u32,
     pub(crate) database: DatabaseId,
     pub(crate) database_tag: u32,
     pub(crate) disk: Arc<dyn DiskFile>,
@@ -74,6 +82,11 @@ pub(crate) struct RegisteredFile {
 impl RegisteredFile {
     pub(crate) fn file(&self) -> FileId {
         self.words.file()
+    }
+
+    /// A page of this registration.
+    pub(crate) fn key(&self, number: u32) -> PageKey {
+        PageKey::new(self.registration, number)
     }
 
     /// Checks that page `number` lies in the file. Asks the disk only if the page is beyond the known size.
@@ -103,8 +116,8 @@ pub(crate) struct PoolCounters {
 /// A pool of frames that the files of an instance share. See the crate's documentation.
 pub struct BufferPool {
     pub(crate) memory: Arc<FrameMemory>,
-    /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there, or 0 for none. A
-    /// hint: only the state word is authoritative.
+    /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there, or 0 for none, and
+    /// [`USED`]. A hint: only the state word is authoritative.
     owners: Box<[AtomicU64]>,
     free: Ranked<Mutex<Vec<OwnedFrame>>>,
     pub(crate) hand: AtomicU32,
@@ -113,6 +126,11 @@ pub struct BufferPool {
     files: Ranked<RwLock<Vec<Option<Arc<RegisteredFile>>>>>,
     pub(crate) counters: PoolCounters,
     pub(crate) staging: BufferCache,
+    /// The last registration of a file.
+    registrations: AtomicU32,
+    pub(crate) extension: Ranked<RwLock<Option<Arc<Extension>>>>,
+    /// Whether there is an extension: spares its lock where there is none.
+    pub(crate) is_extended: AtomicBool,
 }
 
 impl BufferPool {
@@ -136,6 +154,9 @@ impl BufferPool {
             files: Ranked::new(Rank::PoolFiles, RwLock::new(Vec::new())),
             counters: PoolCounters::default(),
             staging: BufferCache::new(4 * WRITE_BYTES_MAX),
+            registrations: AtomicU32::new(0),
+            extension: Ranked::new(Rank::Extension, RwLock::new(None)),
+            is_extended: AtomicBool::new(false),
         }))
     }
 
@@ -144,8 +165,10 @@ impl BufferPool {
         let PoolFileDescription { database, database_tag, file, disk, log } = description;
         let mut files = self.files.write();
         let index = files.iter().position(Option::is_none).unwrap_or(files.len());
+        let last = self.registrations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1));
         let registered = Arc::new(RegisteredFile {
-            index: u32::try_from(index).expect("fewer files than 2³²"),
+            registration: last.expect("fewer registrations than 2³²") + 1,
+            index: u32::try_from(index).ok().filter(|index| *index < MAX_FILES).expect("fewer files than 2³¹"),
             database,
             database_tag,
             disk,
@@ -207,6 +230,7 @@ impl BufferPool {
             return emptied;
         }
         self.files.write()[registered.index as usize] = None;
+        self.forget_copies(|registration| registration == registered.registration);
         Ok(())
     }
 
@@ -243,6 +267,16 @@ impl BufferPool {
         self.files.read().iter().flatten().cloned().collect()
     }
 
+    /// Records that the clock has found the frame's page used.
+    pub(crate) fn note_used(&self, frame: u32) {
+        self.owners[frame as usize].fetch_or(USED, Ordering::Relaxed);
+    }
+
+    /// Whether the clock has found the page used that was last put into the frame.
+    pub(crate) fn was_used(&self, frame: u32) -> bool {
+        self.owners[frame as usize].load(Ordering::Relaxed) & USED != 0
+    }
+
     /// Records which page a frame is about to hold.
     pub(crate) fn set_owner(&self, frame: &OwnedFrame, file: &RegisteredFile, number: u32) {
         let owner = (u64::from(file.index) + 1) << 32 | u64::from(number);
@@ -257,7 +291,7 @@ impl BufferPool {
     ) {
         let files = self.files.read();
         for frame in frames {
-            let owner = self.owners[frame as usize].load(Ordering::Relaxed);
+            let owner = self.owners[frame as usize].load(Ordering::Relaxed) & !USED;
             let Some(index) = (owner >> 32).checked_sub(1) else { continue };
             // A slot's high half came from a `u32`.
             let Some(Some(file)) = files.get(index as usize) else { continue };

@@ -29,7 +29,8 @@
 //!   others are left (`parking.rs`).
 //! * `version` is incremented when an exclusive holder changed the page and when a frame is taken from it. Equal
 //!   versions (and no exclusive holder) before and after a copy therefore mean that the copy is whole. It wraps at 2²⁴:
-//!   a copy is wrongly accepted only if it sleeps through an exact multiple of 16 million changes of its page.
+//!   a copy is wrongly accepted only if it sleeps through an exact multiple of 16 million changes of its page. It is
+//!   also incremented for an absent page whose extent is freed, which makes its copy in the buffer pool extension void.
 //!
 //! This file defines the bits. `frames.rs` is the only file that stores a word.
 
@@ -51,6 +52,8 @@ pub(crate) const SHARED_ONE: u64 = 1 << LATCH_SHIFT;
 /// The latch field of an exclusive holder.
 pub(crate) const EXCLUSIVE: u64 = LATCH_MASK;
 const VERSION_SHIFT: u32 = 40;
+/// Bits of the version.
+pub(crate) const VERSION_BITS: u32 = u64::BITS - VERSION_SHIFT;
 const VERSION_MASK: u64 = !0 << VERSION_SHIFT;
 
 const _: () = assert!(FRAME_MASK | LOADING | DIRTY | REFERENCED | WAITERS | LATCH_MASK | VERSION_MASK == u64::MAX);
@@ -125,6 +128,12 @@ impl StateWord {
 
     pub(crate) const fn version(self) -> u64 {
         self.0 >> VERSION_SHIFT
+    }
+
+    /// The version as a number of [`VERSION_BITS`] bits.
+    pub(crate) const fn version_number(self) -> u32 {
+        // 24 bits.
+        self.version() as u32
     }
 
     pub(crate) const fn next_version(self) -> StateWord {

@@ -17,6 +17,7 @@ use hobt_log::RoomFor;
 use hobt_page::{PageBytes, PageHeader, seal};
 
 use crate::error::BufferError;
+use crate::extension::Retired;
 use crate::file::PoolFile;
 use crate::frames::{Latched, OwnedFrame, PageCell, SharedGuard};
 use crate::pool::{BufferPool, RegisteredFile};
@@ -111,7 +112,20 @@ impl BufferPool {
             run.push(guard);
         }
         self.write_run(file, &run, RoomFor::Later)?;
-        let taken: Vec<OwnedFrame> = run.into_iter().filter_map(SharedGuard::evict).collect();
+        let extension = self.extension();
+        let pages: Vec<u32> = run.iter().map(|guard| guard.page().number).collect();
+        let evicted = run.into_iter().zip(pages).filter_map(|(guard, number)| Some((guard.evict()?, number)));
+        let mut retired = Vec::new();
+        let taken: Vec<OwnedFrame> = evicted
+            .map(|((frame, version), number)| {
+                let is_used = self.was_used(frame.number());
+                retired.push(Retired { key: file.key(number), version, is_used });
+                frame
+            })
+            .collect();
+        if let Some(extension) = extension {
+            self.retire(&extension, taken.iter().zip(&retired));
+        }
         self.counters.evicted.add(taken.len() as u64);
         Ok(taken)
     }

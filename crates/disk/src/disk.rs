@@ -87,6 +87,12 @@ pub trait DiskFile: Send + Sync {
     /// `Io`.
     fn size(&self) -> Result<u64>;
 
+    /// Bytes that are free for this user on the file's device.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn device_free_bytes(&self) -> Result<u64>;
+
     /// Grows the file with allocated zeroes, or truncates it. Blocks. If growing fails, the file is unchanged.
     ///
     /// # Errors

@@ -12,13 +12,15 @@
 //! - A failed write or sync poisons its file: later ones fail at once, nothing is retried ([`DiskError::Poisoned`]).
 //! - [`RecordingDisk`] wraps another disk and records its changes. A [`Replay`] of the record makes the folder that a
 //!   loss of power at any moment could leave. A program must construct it by name: no setting switches it on.
-//! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`].
+//! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`], a large one in its
+//!   [device's rate](DeviceStatistics) too.
 //!
 //! Done elsewhere: what a page is, what is cached, and the wait type of a transfer. This crate records only the waits
 //! of system calls that are not transfers (`PREEMPTIVE_OS_…` for open, remove, grow, sync). The caller that waits for a
 //! read or a write knows whether that is a `PAGEIOLATCH_SH` or a `WRITE_COMPLETION`.
 
 mod buffer;
+mod device_statistics;
 mod disk;
 mod error;
 pub mod open_files;
@@ -35,6 +37,7 @@ mod transfer;
 mod uring;
 
 pub use buffer::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice, SECTOR_SIZE};
+pub use device_statistics::{DeviceRate, DeviceStatistics, LARGE_BYTES};
 pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, SIMULATED, open_disk};
 pub use error::{DiskError, Operation, Result};
 pub use queue::{Completion, CompletionQueue, Direction, Request};

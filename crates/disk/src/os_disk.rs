@@ -8,6 +8,7 @@
 //!
 //! Disk and files are generic over the backend, so a request costs only the one dynamic call of [`DiskFile`].
 
+use crate::device_statistics::Devices;
 use crate::disk::{Disk, DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Result};
 use crate::os_file::{Flight, OsFile};
@@ -35,11 +36,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
 pub(crate) struct OsDisk<B> {
     backend: Arc<B>,
     throughput: Arc<Throughput>,
+    devices: Devices,
 }
 
 impl<B: Backend> OsDisk<B> {
     pub(crate) fn new(backend: B) -> OsDisk<B> {
-        OsDisk { backend: Arc::new(backend), throughput: Arc::new(Throughput::new()) }
+        OsDisk { backend: Arc::new(backend), throughput: Arc::new(Throughput::new()), devices: Devices::default() }
     }
 }
 
@@ -49,7 +51,7 @@ impl<B: Backend> Disk for OsDisk<B> {
     }
 
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
-        let file = Arc::new(OsFile::open(path, options, &self.throughput)?);
+        let file = Arc::new(OsFile::open(path, options, &self.throughput, &self.devices)?);
         Ok(Arc::new(OpenFile { file, backend: self.backend.clone() }))
     }
 
@@ -115,7 +117,8 @@ impl<B: Backend> Disk for OsDisk<B> {
     }
 }
 
-fn free_bytes(path: &Path) -> io::Result<u64> {
+/// Bytes that are free for this user on the device of a file or folder.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: statvfs is a struct of integers, for which zero is a valid value.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -146,6 +149,10 @@ impl<B: Backend> DiskFile for OpenFile<B> {
 
     fn size(&self) -> Result<u64> {
         self.file.size()
+    }
+
+    fn device_free_bytes(&self) -> Result<u64> {
+        self.file.device_free_bytes()
     }
 
     fn set_size(&self, bytes: u64) -> Result<()> {

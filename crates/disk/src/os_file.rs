@@ -2,16 +2,19 @@
 //! effects of a failed write. The [backends](crate::os_disk::Backend) issue the transfers.
 
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
+use crate::device_statistics::Devices;
 use crate::disk::OpenOptions;
 use crate::error::{DiskError, Operation, Poison, Result};
+use crate::os_disk::free_bytes;
 use crate::queue::{Completion, CompletionQueue, Direction, Request};
-use crate::statistics::FileStatistics;
+use crate::statistics::{FileStatistics, TransferTimes};
 use crate::throughput::Throughput;
 use crate::transfer::{Progress, Step, check_alignment};
 use hobt_instruments::{Wait, WaitType};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,18 +46,25 @@ pub(crate) struct OsFile {
 }
 
 impl OsFile {
-    pub(crate) fn open(path: &Path, options: OpenOptions, throughput: &Arc<Throughput>) -> Result<OsFile> {
+    pub(crate) fn open(
+        path: &Path,
+        options: OpenOptions,
+        throughput: &Arc<Throughput>,
+        devices: &Devices,
+    ) -> Result<OsFile> {
         let _wait = Wait::begin(WaitType::PreemptiveCreateFile);
         let (file, direct) = refuse_special_file(path)
             .and_then(|()| open_file(path, options))
             .map_err(|error| DiskError::new(Operation::Open, path, None, error))?;
+        let number = file.metadata().map(|metadata| metadata.dev());
+        let number = number.map_err(|error| DiskError::new(Operation::Stat, path, None, error))?;
         Ok(OsFile {
             file,
             path: path.to_path_buf(),
             direct,
             poison: Poison::default(),
             lacks_durable_writes: AtomicBool::new(false),
-            statistics: FileStatistics::new(),
+            statistics: FileStatistics::new(devices.device(number)),
             throughput: throughput.clone(),
         })
     }
@@ -81,6 +91,11 @@ impl OsFile {
 
     pub(crate) fn size(&self) -> Result<u64> {
         self.file.metadata().map(|metadata| metadata.len()).map_err(|error| self.error(Operation::Stat, error))
+    }
+
+    pub(crate) fn device_free_bytes(&self) -> Result<u64> {
+        let _wait = Wait::begin(WaitType::PreemptiveGetDiskFreeSpace);
+        free_bytes(&self.path).map_err(|error| self.error(Operation::Stat, error))
     }
 
     pub(crate) fn set_size(&self, bytes: u64) -> Result<()> {
@@ -156,7 +171,7 @@ impl OsFile {
             return Err(error);
         }
         let since = Instant::now();
-        self.statistics.begin();
+        self.statistics.begin(direction, piece.iov_len, since);
         let mut progress = Progress::new(direction, offset, piece.iov_len, self.direct);
         let result = loop {
             let rest = libc::iovec {
@@ -177,7 +192,8 @@ impl OsFile {
                 Step::Failed(error) => break Err(error),
             }
         };
-        self.finish(direction, progress.length, since.elapsed(), Duration::ZERO, &result);
+        let times = TransferTimes { latency: since.elapsed(), queued: Duration::ZERO };
+        self.finish(direction, progress.length, since, times, &result);
         result
     }
 
@@ -234,8 +250,8 @@ impl OsFile {
     }
 
     /// Counts a completed transfer, and poisons the file if it was a failed write.
-    fn finish(&self, direction: Direction, length: usize, latency: Duration, queued: Duration, result: &Result<()>) {
-        self.statistics.end(direction, length, latency, queued, result.is_ok());
+    fn finish(&self, direction: Direction, length: usize, begun: Instant, times: TransferTimes, result: &Result<()>) {
+        self.statistics.end(direction, length, begun, times, result.is_ok());
         match result {
             Ok(()) => self.throughput.add(direction, length as u64),
             Err(error) if direction == Direction::Write => self.poison.set(error),
@@ -275,7 +291,8 @@ impl Flight {
     pub(crate) fn start(file: &Arc<OsFile>, request: Request) -> Option<Box<Flight>> {
         let Request { direction, offset, buffer, tag, queue } = request;
         queue.expect_one();
-        file.statistics.begin();
+        let submitted = Instant::now();
+        file.statistics.begin(direction, buffer.len(), submitted);
         let mut flight = Box::new(Flight {
             file: file.clone(),
             progress: Progress::new(direction, offset, buffer.len(), file.direct),
@@ -283,7 +300,7 @@ impl Flight {
             buffer,
             tag,
             queue,
-            submitted: Instant::now(),
+            submitted,
             issued: None,
         });
         let poisoned = if direction == Direction::Write { file.check_writable().err() } else { None };
@@ -339,13 +356,15 @@ impl Flight {
     pub(crate) fn complete(self, result: Result<()>) {
         let latency = self.submitted.elapsed();
         let queued = self.issued.map_or(Duration::ZERO, |issued| issued - self.submitted);
-        self.file.finish(self.progress.direction, self.progress.length, latency, queued, &result);
+        let times = TransferTimes { latency, queued };
+        self.file.finish(self.progress.direction, self.progress.length, self.submitted, times, &result);
         self.deliver(latency, result);
     }
 
     /// Like `complete`, for a request that was not begun: does not poison the file.
     fn refuse(self, error: DiskError) {
-        self.file.statistics.end(self.progress.direction, 0, Duration::ZERO, Duration::ZERO, false);
+        let (direction, length) = (self.progress.direction, self.progress.length);
+        self.file.statistics.end(direction, length, self.submitted, TransferTimes::default(), false);
         self.deliver(Duration::ZERO, Err(error));
     }
 
@@ -479,7 +498,7 @@ mod tests {
     fn without_durable_writes_a_write_and_a_sync_do_the_same_and_book_no_wait() {
         let path = std::env::temp_dir().join(format!("hobt-os-file-{}", std::process::id()));
         let options = OpenOptions { create_new: true, read_only: false, direct: true };
-        let file = OsFile::open(&path, options, &Arc::new(Throughput::new())).expect("created");
+        let file = OsFile::open(&path, options, &Arc::new(Throughput::new()), &Devices::default()).expect("created");
         let mut buffer = AlignedBuffer::new(4096).expect("memory");
         buffer.fill(7);
         file.lacks_durable_writes.store(true, Ordering::Relaxed);
@@ -498,12 +517,13 @@ mod tests {
     #[test]
     fn a_lock_goes_with_the_file_although_somebody_still_has_it_open() {
         let path = std::env::temp_dir().join(format!("hobt-lock-{}", std::process::id()));
-        let throughput = Arc::new(Throughput::new());
-        let file = OsFile::open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }, &throughput);
+        let (throughput, devices) = (Arc::new(Throughput::new()), Devices::default());
+        let options = OpenOptions { create_new: true, ..OpenOptions::default() };
+        let file = OsFile::open(&path, options, &throughput, &devices);
         let file = file.expect("created");
         file.try_lock_exclusive().expect("nobody else has it");
         let still_open = file.file.try_clone().expect("another handle");
-        let other = OsFile::open(&path, OpenOptions::default(), &throughput).expect("opens");
+        let other = OsFile::open(&path, OpenOptions::default(), &throughput, &devices).expect("opens");
         assert!(matches!(other.try_lock_exclusive(), Err(DiskError::Locked { .. })));
         drop(file);
         other.try_lock_exclusive().expect("let go of");
@@ -516,7 +536,8 @@ mod tests {
     #[test]
     fn a_file_without_durable_writes_is_found_out_by_the_first_and_then_synced() {
         let path = Path::new("/proc/self/coredump_filter");
-        let file = OsFile::open(path, OpenOptions::default(), &Arc::new(Throughput::new())).expect("opens");
+        let throughput = Arc::new(Throughput::new());
+        let file = OsFile::open(path, OpenOptions::default(), &throughput, &Devices::default()).expect("opens");
         let error = file.write_durable_at(b"0x3f", 0).expect_err("it cannot be synced");
         assert!(matches!(error, DiskError::Io { operation: Operation::Sync, .. }), "{error}");
         assert_eq!(fs::read(path).expect("readable"), b"0000003f\n");

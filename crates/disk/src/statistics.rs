@@ -2,10 +2,12 @@
 //!
 //! The counters are atomics of each file. An I/O of 8 KiB or more costs thousands of times as much as adding to them.
 
+use crate::device_statistics::DeviceStatistics;
 use crate::queue::Direction;
 use hobt_instruments::nanoseconds;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BUCKETS: usize = 40;
 
@@ -71,6 +73,7 @@ impl Transfers {
 /// Counters of one open file.
 #[derive(Debug)]
 pub struct FileStatistics {
+    device: Arc<DeviceStatistics>,
     reads: Transfers,
     writes: Transfers,
     syncs: AtomicU64,
@@ -79,8 +82,9 @@ pub struct FileStatistics {
 }
 
 impl FileStatistics {
-    pub(crate) fn new() -> FileStatistics {
+    pub(crate) fn new(device: Arc<DeviceStatistics>) -> FileStatistics {
         FileStatistics {
+            device,
             reads: Transfers::new(),
             writes: Transfers::new(),
             syncs: AtomicU64::new(0),
@@ -101,12 +105,22 @@ impl FileStatistics {
         }
     }
 
-    pub(crate) fn begin(&self) {
-        self.in_flight.fetch_add(1, Relaxed);
+    /// The device that the file lies on.
+    pub fn device(&self) -> &Arc<DeviceStatistics> {
+        &self.device
     }
 
-    pub(crate) fn end(&self, direction: Direction, bytes: usize, latency: Duration, queued: Duration, ok: bool) {
+    /// A transfer begins.
+    pub(crate) fn begin(&self, direction: Direction, bytes: usize, now: Instant) {
+        self.in_flight.fetch_add(1, Relaxed);
+        self.device.begin(direction, bytes as u64, now);
+    }
+
+    /// The transfer that began at `begun`, of so many bytes, ends at `begun` and its latency.
+    pub(crate) fn end(&self, direction: Direction, bytes: usize, begun: Instant, times: TransferTimes, ok: bool) {
+        let TransferTimes { latency, queued } = times;
         self.in_flight.fetch_sub(1, Relaxed);
+        self.device.end(direction, bytes as u64, ok, begun + latency);
         let side = match direction {
             Direction::Read => &self.reads,
             Direction::Write => &self.writes,
@@ -133,6 +147,15 @@ impl FileStatistics {
     }
 }
 
+/// How long a transfer took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TransferTimes {
+    /// From submission to completion.
+    pub(crate) latency: Duration,
+    /// The part of it before the transfer was given to the device.
+    pub(crate) queued: Duration,
+}
+
 /// A copy of the counters of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSnapshot {
@@ -151,7 +174,7 @@ pub struct FileSnapshot {
 impl Default for FileSnapshot {
     /// The counters of a file without transfers.
     fn default() -> FileSnapshot {
-        FileStatistics::new().snapshot()
+        FileStatistics::new(Arc::new(DeviceStatistics::new(0))).snapshot()
     }
 }
 
@@ -227,12 +250,15 @@ mod tests {
 
     #[test]
     fn the_sum_of_two_files_is_what_one_would_have_counted() {
-        let (first, second, both) = (FileStatistics::new(), FileStatistics::new(), FileStatistics::new());
+        let [first, second, both] =
+            [1, 2, 3].map(|number| FileStatistics::new(Arc::new(DeviceStatistics::new(number))));
         for (file, bytes) in [(&first, 8192), (&second, 512), (&second, 8192), (&first, 65536), (&second, 9000)] {
             for counted in [file, &both] {
-                counted.begin();
+                let begun = Instant::now();
+                counted.begin(Direction::Write, bytes, begun);
                 let latency = Duration::from_micros(bytes as u64);
-                counted.end(Direction::Write, bytes, latency, Duration::from_nanos(7), bytes != 512);
+                let times = TransferTimes { latency, queued: Duration::from_nanos(7) };
+                counted.end(Direction::Write, bytes, begun, times, bytes != 512);
             }
         }
         let mut sum = FileSnapshot::default();

@@ -103,6 +103,8 @@ pub enum Rank {
     PoolFiles,
     /// The free frames.
     FreeFrames,
+    /// The buffer pool extension, and its map.
+    Extension,
 }
 
 #[cfg(all(debug_assertions, not(feature = "model")))]

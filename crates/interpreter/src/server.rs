@@ -1,5 +1,6 @@
 //! `KILL` and `ALTER SERVER CONFIGURATION`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use hobt_base::{Position, SessionId, SqlError, errors};
@@ -53,12 +54,29 @@ impl Interpreter<'_> {
         }
     }
 
-    pub(super) fn alter_server(&mut self, configuration: &ServerConfiguration) -> Result<Outcome, Failure> {
+    pub(super) fn alter_server(
+        &mut self,
+        configuration: &ServerConfiguration,
+        position: Position,
+    ) -> Result<Outcome, Failure> {
+        let instance = &self.environment.instance;
         let mask = match configuration {
             ServerConfiguration::AffinityAuto => 0,
             ServerConfiguration::AffinityCpu(ranges) => affinity_mask(ranges)?,
             ServerConfiguration::AffinityNumaNode(_) => {
                 return Err(SqlError::not_supported("PROCESS AFFINITY NUMANODE").into());
+            }
+            ServerConfiguration::BufferPoolExtension { file_name, size } => {
+                // What does not fit 64 bits is more than any pool times 32.
+                let bytes = size.bytes().unwrap_or(u64::MAX);
+                instance.start_buffer_pool_extension(Path::new(file_name), bytes).map_err(SqlError::from)?;
+                return Ok(Outcome::QUIET);
+            }
+            ServerConfiguration::NoBufferPoolExtension => {
+                if !instance.stop_buffer_pool_extension() {
+                    self.send_message(Message::of(position.line, errors::EXTENSION_DISABLED.error()))?;
+                }
+                return Ok(Outcome::QUIET);
             }
         };
         self.environment.instance.change_runtime(|runtime| runtime.affinity_mask = mask);

@@ -56,7 +56,7 @@ impl Interpreter<'_> {
             StatementKind::Dbcc(dbcc) => self.maintenance().dbcc(dbcc, position),
             StatementKind::Checkpoint { .. } => self.maintenance().checkpoint(),
             StatementKind::Kill { session, status_only } => self.kill(session, *status_only, position),
-            StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration),
+            StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration, position),
             StatementKind::Reconfigure { .. } => Ok(Outcome::QUIET),
             StatementKind::CreateTable(create) => self.definitions().create_table(create),
             StatementKind::CreateIndex(create) => self.definitions().create_index(create),

@@ -55,11 +55,21 @@ pub struct Options {
     /// Whether what a crash has left open is undone behind the opening, in steps between which the power may fail and
     /// the instance be closed.
     pub undoes_behind: bool,
+    /// Whether the instance has a buffer pool extension.
+    pub is_extended: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { steps: 40, lives: 4, faults: Vec::new(), lies: Vec::new(), crashes: true, undoes_behind: false }
+        Options {
+            steps: 40,
+            lives: 4,
+            faults: Vec::new(),
+            lies: Vec::new(),
+            crashes: true,
+            undoes_behind: false,
+            is_extended: false,
+        }
     }
 }
 
@@ -86,6 +96,8 @@ pub struct Report {
     pub statements: u64,
     /// Statements that failed because a disk operation failed.
     pub errors: u64,
+    /// Pages that came from the buffer pool extension.
+    pub pages_from_extension: u64,
     /// Starts of the instance.
     pub starts: u64,
     /// Undos behind an opening that a power failure or a close has interrupted.
@@ -113,6 +125,7 @@ impl Report {
         self.doubtful += other.doubtful;
         self.statements += other.statements;
         self.errors += other.errors;
+        self.pages_from_extension += other.pages_from_extension;
         self.starts += other.starts;
         self.undos_interrupted += other.undos_interrupted;
         self.rows_checked += other.rows_checked;

@@ -275,6 +275,11 @@ impl Simulation {
         match Instance::open_on(disk, Path::new(FOLDER), self.settings.clone()) {
             Ok(instance) => {
                 self.report.starts += 1;
+                if self.options.is_extended {
+                    let bytes = 4 * self.settings.pool_bytes.unwrap_or_default().max(512 << 10);
+                    // Where the power fails just now, the next operation says so.
+                    let _is_no_part_of_the_script = instance.start_buffer_pool_extension(Path::new("x.bpe"), bytes);
+                }
                 (self.instance, self.has_failed) = (Some(instance), false);
                 Ok(())
             }
@@ -346,6 +351,8 @@ impl Simulation {
         for session in &mut self.sessions {
             session.open = None;
         }
+        let extension = self.instance.as_ref().and_then(|instance| instance.pool().extension_statistics());
+        self.report.pages_from_extension += extension.map_or(0, |extension| extension.pages_read);
         self.instance = None;
     }
 

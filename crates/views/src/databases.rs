@@ -32,7 +32,7 @@ pub(super) static VIEWS: &[Definition] = &[
          group_database_id uniqueidentifier, resource_pool_id int, default_language_lcid smallint, \
          default_language_name nvarchar(128), containment tinyint, containment_desc nvarchar(60), \
          target_recovery_time_in_seconds int, delayed_durability int, delayed_durability_desc nvarchar(60), \
-         is_memory_optimized_elevate_to_snapshot_on bit, hobt_is_stats_maintenance_on bit",
+         is_memory_optimized_elevate_to_snapshot_on bit, hobt_is_stats_maintenance_on bit, hobt_fill_desc nvarchar(60)",
         |sources, _, _| Ok(sources.instance.databases().iter().map(database).collect()),
     ),
     Definition::sys("database_files", FILES, |sources, context, _| {
@@ -110,7 +110,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         database.options.delayed_durability.number(),
         database.options.delayed_durability.name(),
         no,
-        statistics.is_maintained
+        statistics.is_maintained,
+        database.options.fill.name()
     ]);
     row
 }

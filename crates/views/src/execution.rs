@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
-use hobt_engine::{DatabaseUse, LogDescription, UndoneTransaction, time_of_day};
+use hobt_engine::{DatabaseUse, ExtensionStatistics, LogDescription, UndoneTransaction, time_of_day};
 use hobt_instruments::processor;
 use hobt_interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_operators::WORKER_THREAD;
@@ -519,6 +519,8 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
     let sessions = sources.registry.all().len() as u64;
     let page = PAGE_SIZE as u64;
     let buffer = "SQLServer:Buffer Manager";
+    let extension = sources.instance.pool().extension_statistics();
+    let extended = |count: fn(&ExtensionStatistics) -> u64| extension.as_ref().map_or(0, count);
     let counters = [
         (buffer, "Page lookups/sec", "", pool.page_hits + pool.page_misses, BULK),
         (buffer, "Page reads/sec", "", pool.page_misses + pool.pages_loaded, BULK),
@@ -527,6 +529,12 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
         (buffer, "Database pages", "", pool.frames - pool.free, RAW),
         (buffer, "Target pages", "", pool.frames, RAW),
         (buffer, "Free pages", "", pool.free, RAW),
+        (buffer, "Extension page reads/sec", "", extended(|all| all.pages_read), BULK),
+        (buffer, "Extension page writes/sec", "", extended(|all| all.pages_written), BULK),
+        (buffer, "Extension page evictions/sec", "", extended(|all| all.pages_evicted), BULK),
+        (buffer, "Extension outstanding IO counter", "", extended(|all| all.writes), RAW),
+        (buffer, "Extension allocated pages", "", extended(|all| u64::from(all.copies)), RAW),
+        (buffer, "Extension free pages", "", extended(|all| u64::from(all.pages - all.copies)), RAW),
         ("SQLServer:Memory Manager", "Total Server Memory (KB)", "", used_kb, RAW),
         ("SQLServer:Memory Manager", "Target Server Memory (KB)", "", memory.limit() / 1024, RAW),
         ("SQLServer:Memory Manager", "Database Cache Memory (KB)", "", (pool.frames - pool.free) * page / 1024, RAW),

@@ -1,11 +1,11 @@
 //! Reads and writes: by file, by size and latency, over time.
 
 use hobt_disk::{FileSnapshot, TransferSnapshot};
-use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
+use hobt_engine::{DatabaseUse, FileShare, LogDescription, time_of_day};
 use hobt_interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
-use crate::value::{NULL, milliseconds_of, row};
+use crate::value::{NULL, milliseconds, milliseconds_of, row};
 use crate::{Definition, Rows, Sources};
 
 pub(super) static VIEWS: &[Definition] = &[
@@ -25,13 +25,22 @@ pub(super) static VIEWS: &[Definition] = &[
         histogram,
     ),
     Definition::sys(
+        "hobt_file_shares",
+        "database_id int!, file_id int!, device_number bigint!, bytes_read bigint!, read_busy_ms bigint!, \
+         bytes_written bigint!, write_busy_ms bigint!, share float!",
+        file_shares,
+    ),
+    Definition::sys(
         "hobt_io_throughput",
         "start_ms bigint!, bytes_read bigint!, bytes_written bigint!",
         |sources, _, _| {
-            let rows =
-                sources.instance.disk().throughput().samples().into_iter().map(|sample| {
-                    row![super::value::milliseconds(sample.start), sample.bytes_read, sample.bytes_written]
-                });
+            let rows = sources
+                .instance
+                .disk()
+                .throughput()
+                .samples()
+                .into_iter()
+                .map(|sample| row![milliseconds(sample.start), sample.bytes_read, sample.bytes_written]);
             Ok(rows.collect())
         },
     ),
@@ -96,6 +105,28 @@ fn histogram(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         for (operation, transfers) in [("read", &counts.reads), ("write", &counts.writes)] {
             histogram_rows(&database, file, operation, transfers, &mut rows);
         }
+    }
+    Ok(rows)
+}
+
+/// Each data file with the large transfers of its device, and its part of the next extents of its filegroup.
+fn file_shares(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
+    let mut rows = Vec::new();
+    for description in sources.instance.databases() {
+        let Ok(database) = sources.instance.database_by_id(description.id) else { continue };
+        rows.extend(database.storage().shares().into_iter().map(|share| {
+            let FileShare { file, device, reads, writes, share } = share;
+            row![
+                database.id().0,
+                file.0,
+                device.cast_signed(),
+                reads.bytes,
+                milliseconds(reads.busy),
+                writes.bytes,
+                milliseconds(writes.busy),
+                share
+            ]
+        }));
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! Memory: clerks, the buffer pool's pages, memory grants of statements' operators.
 
 use hobt_base::PAGE_SIZE;
-use hobt_engine::time_of_day;
+use hobt_engine::{ExtensionDescription, time_of_day};
 use hobt_operators::SemaphoreShown;
 use hobt_page::PageType;
 use hobt_types::Value;
@@ -27,7 +27,8 @@ pub(super) static VIEWS: &[Definition] = &[
          row_count int, free_space_in_bytes int, is_modified bit, numa_node int, read_microsec bigint, \
          is_in_bpool_extension bit",
         |sources, _, _| {
-            let rows = sources.instance.pool().descriptors().map(|page| {
+            let mut rows: Vec<Vec<Value>> = Vec::new();
+            rows.extend(sources.instance.pool().descriptors().map(|page| {
                 let kind = page.page_type.map(PageType::name);
                 let is_large_value = page.page_type == Some(PageType::LargeValue);
                 let unit = page.hobt.map(|hobt| allocation_unit_id(hobt, is_large_value));
@@ -45,9 +46,24 @@ pub(super) static VIEWS: &[Definition] = &[
                     NULL,
                     false
                 ]
+            }));
+            // What a copy has inside is on the extension's device.
+            sources.instance.pool().visit_extension(|database, page| {
+                let number = i64::from(page.number as i32);
+                let mut row = row![database.0, page.file.0, number, NULL, NULL, NULL, NULL, NULL];
+                row.extend(row![false, 0, NULL, true]);
+                rows.push(row);
             });
-            Ok(rows.collect())
+            Ok(rows)
         },
+    ),
+    Definition::sys(
+        "dm_os_buffer_pool_extension_configuration",
+        "path nvarchar(256), file_id int!, state int!, state_description nvarchar(60), current_size_in_kb bigint!, \
+         hobt_pages bigint!, hobt_copies bigint!, hobt_pages_read bigint!, hobt_pages_written bigint!, \
+         hobt_pages_skipped bigint!, hobt_pages_evicted bigint!, hobt_pages_damaged bigint!, \
+         hobt_failure nvarchar(4000)",
+        |sources, _, _| Ok(vec![extension(sources)]),
     ),
     Definition::sys(
         "dm_exec_query_memory_grants",
@@ -67,6 +83,23 @@ pub(super) static VIEWS: &[Definition] = &[
         |_, context, _| Ok(vec![semaphore(context.semaphore.shown())]),
     ),
 ];
+
+/// The buffer pool extension. One whose device has failed is disabled, and says why.
+fn extension(sources: &Sources) -> Vec<Value> {
+    let Some(ExtensionDescription { path, bytes, statistics: all }) = sources.instance.buffer_pool_extension() else {
+        let mut row = row![NULL, 0, 0, "BUFFER POOL EXTENSION DISABLED", 0];
+        row.extend(row![0, 0, 0, 0, 0, 0, 0, NULL]);
+        return row;
+    };
+    let (state, description) = match all.failed {
+        None => (5, "BUFFER POOL EXTENSION ENABLED"),
+        Some(_) => (0, "BUFFER POOL EXTENSION DISABLED"),
+    };
+    let mut row = row![path.display().to_string(), 1, state, description, int(bytes / 1024)];
+    row.extend(row![int(u64::from(all.pages)), int(u64::from(all.copies)), all.pages_read, all.pages_written]);
+    row.extend(row![all.pages_skipped, all.pages_evicted, all.pages_damaged, all.failed]);
+    row
+}
 
 /// A row for each statement whose operators keep rows: those that run, and those that wait for their memory grant, in
 /// order of arrival.
@@ -123,6 +156,7 @@ fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
                 clerks.push(("MEMORYCLERK_SQLBUFFERPOOL", "Free pages", bytes.saturating_sub(pages)));
                 continue;
             }
+            "Buffer pool extension" => "MEMORYCLERK_SQLBUFFERPOOL",
             "Row versions" | "Rebuilt pages" => "MEMORYCLERK_SQLSTORENG",
             "Transactions" => "MEMORYCLERK_XACT",
             "Operators" => "MEMORYCLERK_SQLQERESERVATIONS",

@@ -1,10 +1,12 @@
-//! Allocation of extents: proportional fill, growth, several intervals, and reopening.
+//! Allocation of extents: proportional and weighted fill, growth, several intervals, and reopening.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hobt_access::{AccessError, AllocationCheck, Finding, Loader, StorageSettings};
+use hobt_access::{AccessError, AllocationCheck, Fill, Finding, Loader, StorageSettings};
 use hobt_base::{EXTENT_PAGES, PageId, SplitMix64};
-use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig};
+use hobt_disk::{AlignedBuffer, DeviceModel, Direction, Fault, FaultKind, Operation, SimulatedConfig};
 use hobt_page::{ColumnLayout, EXTENTS_PER_MAP, INTERVAL_PAGES, RowLayout};
 use hobt_types::PhysicalType;
 
@@ -105,6 +107,26 @@ fn a_file_grows_by_its_step_when_the_disk_has_no_room_for_more() {
     };
     assert!(matches!(error, AccessError::FilegroupFull { .. }), "{error}");
     assert_eq!(extents, 9);
+}
+
+/// The error names what there is and what was asked for, for each file.
+#[test]
+fn a_full_filegroup_says_what_each_file_and_its_disk_have_and_what_was_asked_for() {
+    let fixed = file_of(8 * 2);
+    let limited = FileSize { pages: 8 * 2, growth_pages: 8 * 4, max_pages: 8 * 3 };
+    let growing = FileSize { pages: 8 * 2, growth_pages: 8 * 4, max_pages: 0 };
+    // Twelve kilobytes are left beside eight extents.
+    let config = SimulatedConfig { capacity_bytes: 8 * 65_536 + 12 * 1024, ..SimulatedConfig::default() };
+    let world = World::with(config, 64, &[fixed, limited, growing]);
+    let error = std::iter::repeat_with(|| world.allocate(1)).find_map(Result::err).expect("a small disk").to_string();
+    for part in [
+        "64 KB at least were asked for, and 0 KB of 512 KB are free",
+        "file 'file0' may not grow (FILEGROWTH = 0)",
+        "file 'file1' may not grow beyond its MAXSIZE of 192 KB",
+        "the disk of file 'file2' has no room left: it was asked for 64 KB at least, and has 12 KB",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 #[test]
@@ -227,4 +249,106 @@ fn a_check_lets_files_come_and_go() {
     let (page, _) = world.allocate(9).expect("there is room");
     assert_eq!(page.file, second);
     assert_eq!(check.finish(), []);
+}
+
+/// A device of so many megabytes a second, without any other cost.
+fn megabytes_a_second(rate: u64) -> DeviceModel {
+    DeviceModel {
+        latency: Duration::ZERO,
+        overhead: Duration::ZERO,
+        bytes_per_second: rate * 1_000_000,
+        ..DeviceModel::fast_card()
+    }
+}
+
+/// A world whose first file lies on a device of its own, which is a quarter as fast as that of the others.
+fn world_of_two_devices(files: &[FileSize]) -> World {
+    let config = SimulatedConfig {
+        device: Some(megabytes_a_second(2_000)),
+        devices: vec![(PathBuf::from("/data/file0.ndf"), megabytes_a_second(500))],
+        track_unsynced: false,
+        ..SimulatedConfig::default()
+    };
+    let world = World::with(config, 64, files);
+    world.storage.set_fill(Fill::Throughput);
+    world
+}
+
+/// Writes (or reads) 16 MiB at the end of each file, past the pool, as loads and scans do.
+fn measure(world: &World, direction: Direction) {
+    let mut buffer = AlignedBuffer::new(512 << 10).expect("memory");
+    for file in world.storage.files() {
+        let end = u64::from(file.size_pages()) * 8192;
+        for piece in 1..=32 {
+            let at = end - piece * buffer.len() as u64;
+            let done = match direction {
+                Direction::Read => file.disk().read_at(&mut buffer, at),
+                Direction::Write => file.disk().write_at(&buffer, at),
+            };
+            done.expect("a working disk");
+        }
+    }
+}
+
+fn used_extents(world: &World) -> Vec<u32> {
+    world.storage.files().iter().map(|file| file.size_pages() / EXTENT_PAGES - file.free_extents()).collect()
+}
+
+/// The slow file has a quarter of the fast device's share, and the fast device's files share the rest, from the first
+/// extents after the measurement on, at every length of runs.
+#[test]
+fn weighted_fill_gives_each_device_what_it_transfers_in_the_same_time() {
+    let world = world_of_two_devices(&[file_of(8 * 400), file_of(8 * 600), file_of(8 * 300)]);
+    measure(&world, Direction::Write);
+    let before = used_extents(&world);
+    let mut random = SplitMix64::new(3);
+    let mut dealt = 0;
+    while dealt < 400 {
+        dealt += world.allocate(1 + random.below(12) as u32).expect("room").1;
+        let shares =
+            used_extents(&world).iter().zip(&before).map(|(now, before)| f64::from(now - before)).collect::<Vec<_>>();
+        for (given, due) in shares.iter().zip([0.2, 0.4, 0.4]) {
+            assert!((given - due * f64::from(dealt)).abs() <= 16.0, "{shares:?} of {dealt}");
+        }
+    }
+    let shown: Vec<f64> = world.storage.shares().iter().map(|share| (share.share * 10.0).round()).collect();
+    assert_eq!(shown, [2.0, 4.0, 4.0]);
+}
+
+#[test]
+fn reads_decide_as_soon_as_all_devices_were_read_and_before_any_measurement_files_count_alike() {
+    let world = world_of_two_devices(&[file_of(8 * 400), file_of(8 * 400)]);
+    let shares = |world: &World| world.storage.shares().iter().map(|share| share.share).collect::<Vec<f64>>();
+    assert_eq!(shares(&world), [0.5, 0.5]);
+    let mut small = AlignedBuffer::new(8192).expect("memory");
+    for file in world.storage.files() {
+        (0..8).for_each(|page| file.disk().read_at(&mut small, page * 8192).expect("a working disk"));
+    }
+    assert_eq!(shares(&world), [0.5, 0.5], "single pages measure latency");
+    measure(&world, Direction::Write);
+    measure(&world, Direction::Read);
+    let measured = shares(&world);
+    assert!((measured[0] - 0.2).abs() < 0.01, "{measured:?}");
+    world.storage.set_fill(Fill::FreeSpace);
+    assert_eq!(shares(&world), [0.5, 0.5]);
+}
+
+/// Files grow while it is their turn: neither fills up before the other one starts to grow.
+#[test]
+fn weighted_files_grow_in_their_turn_and_one_that_cannot_leaves_the_rest_to_the_others() {
+    let size = FileSize { pages: 8 * 300, growth_pages: 8 * 16, max_pages: 0 };
+    let limited = FileSize { max_pages: 8 * 350, ..size };
+    let world = world_of_two_devices(&[limited, size]);
+    measure(&world, Direction::Write);
+    let mut dealt = 0;
+    let mut allocate = |until: u32| {
+        while dealt < until {
+            dealt += world.allocate(4).expect("the second file grows").1;
+        }
+    };
+    allocate(1500);
+    let used = used_extents(&world);
+    assert!((298..=305).contains(&used[0]) && used[1] > 1190, "a fifth and four fifths: {used:?}");
+    allocate(3000);
+    assert_eq!(used_extents(&world)[0], 350, "it is full, and the other one has all the rest");
 }

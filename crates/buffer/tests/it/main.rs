@@ -1,6 +1,7 @@
 //! The pool from outside, over the simulated disk: concurrency, pressure, damage, loads, write-back.
 
 mod concurrency;
+mod extension;
 mod loads;
 mod pages;
 mod write_back;

@@ -11,6 +11,7 @@ mod command_line;
 mod consistency;
 mod crashes;
 mod definitions;
+mod devices;
 mod disks;
 mod estimates;
 mod export;

@@ -230,6 +230,10 @@ impl DiskFile for RecordingFile {
         self.inner.size()
     }
 
+    fn device_free_bytes(&self) -> Result<u64> {
+        self.inner.device_free_bytes()
+    }
+
     fn set_size(&self, bytes: u64) -> Result<()> {
         self.inner.set_size(bytes).inspect(|()| {
             self.trace.append(Kind::Resized, [self.number, bytes, 0], &[]);

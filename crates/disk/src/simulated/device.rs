@@ -164,7 +164,20 @@ impl Schedule {
     }
 }
 
-type Action = Box<dyn FnOnce() + Send>;
+/// Gets the moment at which the device was done.
+type Action = Box<dyn FnOnce(Instant) + Send>;
+
+/// A transfer as the device sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// Identifies the file.
+    pub(crate) file: usize,
+    pub(crate) direction: Direction,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// When it was submitted.
+    pub(crate) submitted: Instant,
+}
 
 /// An action due at a time. The heap has the earliest on top.
 struct Due {
@@ -221,21 +234,24 @@ impl Device {
     }
 
     /// Runs `action` on the timer thread when the device is done with the request.
-    pub(crate) fn schedule(&self, file: usize, direction: Direction, offset: u64, bytes: u64, action: Action) {
+    ///
+    /// Returns when that will be.
+    pub(crate) fn schedule(&self, transfer: Transfer, action: Action) -> Instant {
         let mut state = self.shared.state.lock();
-        let at = state.schedule.serve(self.shared.since.elapsed(), file, direction, offset, bytes);
+        let at = self.shared.serve(&mut state, transfer);
         state.requests += 1;
         let number = state.requests;
         state.due.push(Due { at, number, action });
         drop(state);
         self.shared.changed.notify_one();
+        self.shared.since + at
     }
 
-    /// Blocks until the device is done with the request.
-    pub(crate) fn pass(&self, file: usize, direction: Direction, offset: u64, bytes: u64) {
-        let now = self.shared.since.elapsed();
-        let at = self.shared.state.lock().schedule.serve(now, file, direction, offset, bytes);
-        std::thread::sleep(at.saturating_sub(now));
+    /// Blocks until the device is done with the request, and returns when that was.
+    pub(crate) fn pass(&self, transfer: Transfer) -> Instant {
+        let at = self.shared.serve(&mut self.shared.state.lock(), transfer);
+        std::thread::sleep(at.saturating_sub(self.shared.since.elapsed()));
+        self.shared.since + at
     }
 }
 
@@ -253,6 +269,12 @@ impl std::fmt::Debug for Device {
 }
 
 impl Shared {
+    /// When the transfer is complete, since the device's start.
+    fn serve(&self, state: &mut State, transfer: Transfer) -> Duration {
+        let Transfer { file, direction, offset, bytes, submitted } = transfer;
+        state.schedule.serve(submitted.saturating_duration_since(self.since), file, direction, offset, bytes)
+    }
+
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
@@ -261,7 +283,7 @@ impl Shared {
                 Some(due) if due.at <= now => {
                     let due = state.due.pop().expect("it was seen");
                     drop(state);
-                    (due.action)();
+                    (due.action)(self.since + due.at);
                     state = self.state.lock();
                 }
                 Some(due) => {

@@ -1,13 +1,14 @@
 //! An open file of a simulated disk.
 
 use super::content::Content;
+use super::device::{Device, Transfer};
 use super::faults::FaultKind;
 use super::{Inode, World};
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::{DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Poison, Result};
 use crate::queue::{Completion, Direction, Request};
-use crate::statistics::FileStatistics;
+use crate::statistics::{FileStatistics, TransferTimes};
 use crate::transfer::{Progress, Step, check_alignment};
 use hobt_instruments::schedule::{self, Place};
 use std::io;
@@ -29,6 +30,8 @@ struct Shared {
     inode: Arc<Inode>,
     path: PathBuf,
     options: OpenOptions,
+    /// The index of its device.
+    device: usize,
     generation: u64,
     poison: Poison,
     holds_lock: AtomicBool,
@@ -47,16 +50,19 @@ impl Drop for Shared {
 impl SimulatedFile {
     pub(super) fn new(world: Arc<World>, inode: Arc<Inode>, path: &Path, options: OpenOptions) -> SimulatedFile {
         let generation = world.generation();
+        let device = world.device_of(path);
+        let statistics = FileStatistics::new(Arc::clone(&world.devices[device].statistics));
         SimulatedFile {
             shared: Arc::new(Shared {
                 world,
                 inode,
                 path: path.to_path_buf(),
                 options,
+                device,
                 generation,
                 poison: Poison::default(),
                 holds_lock: AtomicBool::new(false),
-                statistics: FileStatistics::new(),
+                statistics,
             }),
         }
     }
@@ -165,8 +171,9 @@ impl Shared {
     }
 
     /// Counts a transfer, and poisons the file if it was a failed write.
-    fn finish(&self, direction: Direction, length: usize, latency: Duration, result: &Result<()>) {
-        self.statistics.end(direction, length, latency, Duration::ZERO, result.is_ok());
+    fn finish(&self, direction: Direction, length: usize, begun: Instant, latency: Duration, result: &Result<()>) {
+        let times = TransferTimes { latency, queued: Duration::ZERO };
+        self.statistics.end(direction, length, begun, times, result.is_ok());
         match result {
             Ok(()) => self.world.throughput.add(direction, length as u64),
             Err(error) if direction == Direction::Write => self.poison.set(error),
@@ -174,11 +181,19 @@ impl Shared {
         }
     }
 
-    /// Waits on the calling thread for as long as the device needs.
-    fn pass(&self, direction: Direction, offset: u64, length: usize) {
-        if let Some(device) = &self.world.device {
-            device.pass(self.identity(), direction, offset, length as u64);
-        }
+    fn device(&self) -> Option<&Device> {
+        self.world.devices[self.device].device.as_ref()
+    }
+
+    fn as_transfer(&self, direction: Direction, offset: u64, length: usize, submitted: Instant) -> Transfer {
+        Transfer { file: self.identity(), direction, offset, bytes: length as u64, submitted }
+    }
+
+    /// Waits on the calling thread for as long as the device needs. Returns how long that was by its model.
+    fn pass(&self, direction: Direction, offset: u64, length: usize, submitted: Instant) -> Option<Duration> {
+        let done = self.device()?.pass(self.as_transfer(direction, offset, length, submitted));
+        self.statistics.device().record(direction, length as u64, submitted, done);
+        Some(done.saturating_duration_since(submitted))
     }
 
     /// Transfers a request's bytes.
@@ -204,20 +219,21 @@ impl Shared {
         })
     }
 
-    /// Executes a request and delivers its completion.
-    fn complete(self: Arc<Shared>, request: Request, submitted: Instant) {
+    /// Executes a request and delivers its completion. `done` is when the device was done with it, if it has a model.
+    fn complete(self: Arc<Shared>, request: Request, submitted: Instant, done: Option<Instant>) {
         let Request { direction, offset, mut buffer, tag, queue } = request;
         let length = buffer.len();
         let refused = if direction == Direction::Write { self.check_writable().err() } else { None };
         let refused = refused.or_else(|| self.misaligned(direction, offset, buffer.is_aligned()));
         let result = match refused {
             Some(error) => {
-                self.statistics.end(direction, 0, Duration::ZERO, Duration::ZERO, false);
+                self.statistics.end(direction, length, submitted, TransferTimes::default(), false);
                 Err(error)
             }
             None => {
                 let result = if length == 0 { Ok(()) } else { self.run(direction, offset, &mut buffer) };
-                self.finish(direction, length, submitted.elapsed(), &result);
+                let latency = done.unwrap_or_else(Instant::now).saturating_duration_since(submitted);
+                self.finish(direction, length, submitted, latency, &result);
                 result
             }
         };
@@ -238,6 +254,10 @@ impl DiskFile for SimulatedFile {
     fn size(&self) -> Result<u64> {
         self.shared.check_alive().map_err(|error| DiskError::new(Operation::Stat, &self.shared.path, None, error))?;
         Ok(self.shared.inode.content.lock().size())
+    }
+
+    fn device_free_bytes(&self) -> Result<u64> {
+        Ok(self.shared.world.free_bytes())
     }
 
     fn set_size(&self, bytes: u64) -> Result<()> {
@@ -268,14 +288,13 @@ impl DiskFile for SimulatedFile {
         if let Some(error) = shared.misaligned(Direction::Read, offset, aligned) {
             return Err(error);
         }
-        let since = Instant::now();
-        shared.statistics.begin();
-        shared.pass(Direction::Read, offset, buffer.len());
-        let length = buffer.len();
+        let (since, length) = (Instant::now(), buffer.len());
+        shared.statistics.begin(Direction::Read, length, since);
+        let modelled = shared.pass(Direction::Read, offset, length, since);
         let result = shared.transfer(Direction::Read, offset, length, |done, position| {
             shared.read_part(&mut buffer[done..], position)
         });
-        shared.finish(Direction::Read, length, since.elapsed(), &result);
+        shared.finish(Direction::Read, length, since, modelled.unwrap_or_else(|| since.elapsed()), &result);
         result
     }
 
@@ -287,13 +306,12 @@ impl DiskFile for SimulatedFile {
         if let Some(error) = shared.misaligned(Direction::Write, offset, aligned) {
             return Err(error);
         }
-        let since = Instant::now();
-        shared.statistics.begin();
-        shared.pass(Direction::Write, offset, buffer.len());
-        let result = shared.transfer(Direction::Write, offset, buffer.len(), |done, position| {
-            shared.write_part(&buffer[done..], position)
-        });
-        shared.finish(Direction::Write, buffer.len(), since.elapsed(), &result);
+        let (since, length) = (Instant::now(), buffer.len());
+        shared.statistics.begin(Direction::Write, length, since);
+        let modelled = shared.pass(Direction::Write, offset, length, since);
+        let result = shared
+            .transfer(Direction::Write, offset, length, |done, position| shared.write_part(&buffer[done..], position));
+        shared.finish(Direction::Write, length, since, modelled.unwrap_or_else(|| since.elapsed()), &result);
         result
     }
 
@@ -324,14 +342,15 @@ impl DiskFile for SimulatedFile {
         schedule::point(Place::Disk);
         let shared = self.shared.clone();
         request.queue.expect_one();
-        shared.statistics.begin();
-        let submitted = Instant::now();
-        match &self.shared.world.device {
-            None => shared.complete(request, submitted),
+        let (direction, length, submitted) = (request.direction, request.buffer.len(), Instant::now());
+        shared.statistics.begin(direction, length, submitted);
+        match self.shared.device() {
+            None => shared.complete(request, submitted, None),
             Some(device) => {
-                let (direction, offset, bytes) = (request.direction, request.offset, request.buffer.len() as u64);
-                let action = Box::new(move || shared.complete(request, submitted));
-                device.schedule(self.shared.identity(), direction, offset, bytes, action);
+                let transfer = shared.as_transfer(direction, request.offset, length, submitted);
+                let action = Box::new(move |done| shared.complete(request, submitted, Some(done)));
+                let done = device.schedule(transfer, action);
+                self.shared.statistics.device().record(direction, length as u64, submitted, done);
             }
         }
     }

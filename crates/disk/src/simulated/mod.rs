@@ -16,6 +16,7 @@ mod faults;
 mod file;
 mod power;
 
+use crate::device_statistics::DeviceStatistics;
 use crate::disk::{Disk, DiskFile, OpenOptions, SIMULATED};
 use crate::error::{DiskError, Operation, Result};
 use crate::throughput::Throughput;
@@ -45,13 +46,21 @@ pub struct SimulatedConfig {
     pub track_unsynced: bool,
     /// How long transfers take; `None` for no time.
     pub device: Option<DeviceModel>,
+    /// Folders on devices of their own: what lies in or below them takes the time of that model.
+    pub devices: Vec<(PathBuf, DeviceModel)>,
     /// Operations that fail.
     pub faults: Vec<Fault>,
 }
 
 impl Default for SimulatedConfig {
     fn default() -> SimulatedConfig {
-        SimulatedConfig { capacity_bytes: u64::MAX, track_unsynced: true, device: None, faults: Vec::new() }
+        SimulatedConfig {
+            capacity_bytes: u64::MAX,
+            track_unsynced: true,
+            device: None,
+            devices: Vec::new(),
+            faults: Vec::new(),
+        }
     }
 }
 
@@ -75,13 +84,23 @@ struct World {
     names: Mutex<Names>,
     faults: Mutex<Faults>,
     power: Mutex<Power>,
-    device: Option<Device>,
+    /// The first is that of all folders that have none of their own.
+    devices: Vec<FolderDevice>,
     throughput: Throughput,
     capacity_bytes: AtomicU64,
     used_bytes: AtomicU64,
     track_unsynced: bool,
     /// Incremented by each crash. Handles of an earlier generation are invalid.
     generation: AtomicU64,
+}
+
+/// The device of a folder and of what lies below.
+#[derive(Debug)]
+struct FolderDevice {
+    folder: PathBuf,
+    /// `None` for transfers that take no time.
+    device: Option<Device>,
+    statistics: Arc<DeviceStatistics>,
 }
 
 /// A disk in memory. Clones of the `Arc` share the disk.
@@ -96,14 +115,24 @@ impl SimulatedDisk {
     /// # Errors
     /// `Io` when the device's timer thread cannot be started.
     pub fn start(config: SimulatedConfig) -> Result<Arc<SimulatedDisk>> {
-        let device = config.device.map(Device::start).transpose();
-        let device = device.map_err(|error| DiskError::new(Operation::Start, Path::new(SIMULATED), None, error))?;
+        let models = std::iter::once((PathBuf::new(), config.device))
+            .chain(config.devices.into_iter().map(|(folder, model)| (folder, Some(model))));
+        let start = |(number, (folder, model)): (u64, (PathBuf, Option<DeviceModel>))| {
+            let device = model.map(Device::start).transpose();
+            let device = device.map_err(|error| DiskError::new(Operation::Start, Path::new(SIMULATED), None, error))?;
+            let statistics = match device {
+                Some(_) => DeviceStatistics::of_model(number),
+                None => DeviceStatistics::new(number),
+            };
+            Ok(FolderDevice { folder, device, statistics: Arc::new(statistics) })
+        };
+        let devices = (0..).zip(models).map(start).collect::<Result<Vec<FolderDevice>>>()?;
         Ok(Arc::new(SimulatedDisk {
             world: Arc::new(World {
                 names: Mutex::default(),
                 faults: Mutex::new(Faults::new(config.faults)),
                 power: Mutex::new(Power::new()),
-                device,
+                devices,
                 throughput: Throughput::new(),
                 capacity_bytes: AtomicU64::new(config.capacity_bytes),
                 used_bytes: AtomicU64::new(0),
@@ -247,6 +276,17 @@ impl World {
             Ok(_) => Ok(()),
             Err(_) => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
         }
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let used = self.used_bytes.load(Ordering::SeqCst);
+        self.capacity_bytes.load(Ordering::SeqCst).saturating_sub(used)
+    }
+
+    /// The index of the device of a file: that of the innermost folder that has one.
+    fn device_of(&self, path: &Path) -> usize {
+        let own = self.devices.iter().enumerate().skip(1).filter(|(_, device)| path.starts_with(&device.folder));
+        own.max_by_key(|(_, device)| device.folder.as_os_str().len()).map_or(0, |(index, _)| index)
     }
 
     fn fault(&self, operation: Operation, path: &Path) -> Option<FaultKind> {
@@ -400,11 +440,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn free_space(&self, _path: &Path) -> Result<u64> {
-        Ok(self
-            .world
-            .capacity_bytes
-            .load(Ordering::SeqCst)
-            .saturating_sub(self.world.used_bytes.load(Ordering::SeqCst)))
+        Ok(self.world.free_bytes())
     }
 
     fn throughput(&self) -> &Throughput {

@@ -1,5 +1,6 @@
 //! One suite over all three backends, and tests that only the simulated one allows.
 
+mod devices;
 mod faults;
 mod suite;
 

@@ -224,6 +224,7 @@ impl Database {
     pub(super) fn heed_options(&self) {
         let options = self.options();
         self.read_only.store(options.is_read_only, Ordering::Release);
+        self.storage.set_fill(options.fill);
         if let Some(log) = self.storage.log() {
             log.set_delayed_durability(options.delayed_durability);
             log.log().keep_for_backup(options.keeps_log());

@@ -5,6 +5,7 @@ mod attach;
 mod background;
 mod clone;
 mod create;
+mod extension;
 mod file_removal;
 mod left_over;
 mod log_files;
@@ -42,6 +43,7 @@ use running::{Begun, Close, Running};
 pub use background::BackgroundWork;
 pub use clone::CloneOptions;
 pub use create::Created;
+pub use extension::ExtensionDescription;
 pub use registry::{DatabaseDescription, DatabaseUse};
 
 /// A folder of databases that is open.
@@ -64,6 +66,8 @@ pub struct Instance {
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
     running: Arc<Running>,
+    /// The buffer pool extension, if it was switched on.
+    extension: Mutex<Option<extension::Extension>>,
     /// What works in databases in the background.
     background: Mutex<Option<Arc<dyn BackgroundWork>>>,
 }
@@ -374,6 +378,7 @@ impl Instance {
                 result = result.and(if save { database.close() } else { database.abandon() });
             }
         }
+        self.end_extension();
         *self.lock_file.lock() = None;
         result
     }

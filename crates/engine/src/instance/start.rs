@@ -116,6 +116,7 @@ impl Instance {
             definitions: Ranked::new(Rank::Definitions, Mutex::new(())),
             lock_file: Mutex::new(Some(lock_file)),
             running: Arc::default(),
+            extension: Mutex::default(),
             background: Mutex::default(),
         }))
     }

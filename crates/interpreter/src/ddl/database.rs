@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hobt_base::{PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
-    DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
+    DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition, Fill,
     IsolationOption, RecoveryModel, StatisticsOptions, TargetRecoveryTime,
 };
 use hobt_tsql::ast::{
@@ -188,6 +188,7 @@ enum OptionChange {
     ReadOnly(bool),
     Statistics(fn(&mut StatisticsOptions, bool), bool),
     TargetRecoveryTime(TargetRecoveryTime),
+    Fill(Fill),
 }
 
 /// Whether an action sets a database online or offline. `None` for any other action.
@@ -212,6 +213,7 @@ impl OptionChange {
             OptionChange::ReadOnly(is_read_only) => options.is_read_only = *is_read_only,
             OptionChange::Statistics(set, on) => set(&mut options.statistics, *on),
             OptionChange::TargetRecoveryTime(time) => options.target_recovery_time = *time,
+            OptionChange::Fill(fill) => options.fill = *fill,
         }
     }
 }
@@ -281,6 +283,7 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
             _ => None,
         },
         "TARGET_RECOVERY_TIME" => recovery_time(&option.value).map(OptionChange::TargetRecoveryTime),
+        "HOBT_FILL" => Fill::ALL.into_iter().find(|fill| fill.name() == word).map(OptionChange::Fill),
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };

@@ -2,6 +2,8 @@
 
 mod ascending;
 mod cores;
+mod extension;
+mod files;
 mod hash;
 mod inserts;
 mod io;
@@ -69,11 +71,13 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 14] {
+pub fn experiments() -> [&'static dyn Experiment; 16] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
+        &files::FilesExperiment,
+        &extension::ExtensionExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &load::LoadExperiment,

@@ -178,6 +178,38 @@ fn io_counts_reads_by_size_here_and_on_modelled_devices() {
 }
 
 #[test]
+fn files_divides_tables_among_two_devices_by_hand_and_by_measurement() {
+    let (_, json) = run("files", RunOptions { rows: Some(100_000), repeat: 1, ..SMALL });
+    assert_complete(&json);
+    let part = |name: &str| case(&json, name)["on_the_disk_percent"].as_f64().expect("a figure");
+    assert_eq!(part("card_alone"), 0.0);
+    // The models say a quarter; runs of a mebibyte in a table of nine are coarse.
+    for (name, least, most) in [
+        ("two_equal", 40.0, 60.0),
+        ("six_and_one", 5.0, 25.0),
+        ("two_weighted", 12.0, 38.0),
+        ("six_and_one_weighted", 12.0, 38.0),
+    ] {
+        assert!((least..=most).contains(&part(name)), "{} % of {name} are on the disk", part(name));
+    }
+    for name in ["one_file", "two_files", "seven_files"] {
+        assert!(case(&json, name)["cold_mb_s_median"].as_f64().is_some_and(|rate| rate > 0.0), "{name}");
+    }
+}
+
+#[test]
+fn extension_serves_lookups_and_scans_leave_it() {
+    let (_, json) = run("extension", RunOptions { rows: Some(2_000), repeat: 1, ..SMALL });
+    assert_complete(&json);
+    let figure = |name: &str, key: &str| case(&json, name)[key].as_f64().expect("a figure");
+    assert_eq!(figure("pool_alone", "from_extension_median"), 0.0);
+    for name in ["extension", "extension_after_scan"] {
+        let (disk, extension) = (figure(name, "from_disk_median"), figure(name, "from_extension_median"));
+        assert!(extension > 2.0 * disk, "{name}: {extension} pages from the extension, {disk} from the disk");
+    }
+}
+
+#[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);
     let (report, json) = run("inserts", RunOptions { rows: Some(128), repeat: 1, ..SMALL });

@@ -66,6 +66,24 @@ fn no_interrupted_undo_loses_what_was_acknowledged_or_leaves_what_was_not() {
     assert!(only_seed().is_some() || total.undos_interrupted > seeds / 50, "{seeds} seeds: {total:?}");
 }
 
+/// With copies of pages beside a small pool, nothing that is read is older than what was written.
+#[test]
+fn no_copy_beside_the_pool_brings_back_what_was_before() {
+    let options = Options { is_extended: true, ..Options::default() };
+    let (since, time) = (Instant::now(), Duration::from_secs(seconds() / 2));
+    let (mut total, mut seeds) = (Report::default(), 0);
+    while seeds < SEEDS && since.elapsed() < time {
+        let seed = only_seed().unwrap_or(2_000_000 + seeds);
+        match simulate(seed, &options) {
+            Ok(report) => total.add(&report),
+            Err(failure) => panic!("{failure}\nHOBT_SEED={} replays it", failure.seed),
+        }
+        seeds += 1;
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(only_seed().is_some() || total.pages_from_extension > 10 * seeds, "{seeds} seeds: {total:?}");
+}
+
 /// Seeds and options that once showed a bug, named by the bug.
 #[test]
 fn what_was_mended_stays_mended() {

@@ -15,7 +15,7 @@ const ENOSPC: i32 = 28;
 
 /// A short script in one life, with these faults.
 fn script(faults: Vec<Fault>) -> Options {
-    Options { steps: 25, lives: 1, faults, lies: Vec::new(), crashes: false, undoes_behind: false }
+    Options { steps: 25, lives: 1, faults, lies: Vec::new(), crashes: false, ..Options::default() }
 }
 
 /// How an operation can fail.

@@ -1,8 +1,8 @@
 //! Variables, settings, control of flow, calls, and administrative statements.
 
 use super::{
-    AssignmentOperator, ColumnDefinition, Condition, DataType, Expression, Identifier, Literal, ObjectName, OptionItem,
-    Span, Statement, TableConstraint, TableIndex, VariableName,
+    AssignmentOperator, ColumnDefinition, Condition, DataType, Expression, FileSize, Identifier, Literal, ObjectName,
+    OptionItem, Span, Statement, TableConstraint, TableIndex, VariableName,
 };
 
 /// One variable of a `DECLARE`.
@@ -335,6 +335,15 @@ pub enum ServerConfiguration {
     AffinityCpu(Vec<(i64, i64)>),
     /// `PROCESS AFFINITY NUMANODE = 0 TO 1, 4`: inclusive ranges.
     AffinityNumaNode(Vec<(i64, i64)>),
+    /// `BUFFER POOL EXTENSION ON (FILENAME = …, SIZE = …)`.
+    BufferPoolExtension {
+        /// The path.
+        file_name: String,
+        /// The size; its unit must be written.
+        size: FileSize,
+    },
+    /// `BUFFER POOL EXTENSION OFF`.
+    NoBufferPoolExtension,
 }
 
 /// A parameter of a function or procedure.

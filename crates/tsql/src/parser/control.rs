@@ -257,6 +257,26 @@ impl Parser<'_> {
         Ok(StatementKind::Backup(Box::new(Backup { restore, what, database, files, devices, options })))
     }
 
+    /// The rest of `BUFFER POOL EXTENSION`, from `POOL`.
+    fn buffer_pool_extension(&mut self) -> Result<ServerConfiguration> {
+        self.expect_word("POOL")?;
+        self.expect_word("EXTENSION")?;
+        if self.eat(Keyword::OFF) {
+            return Ok(ServerConfiguration::NoBufferPoolExtension);
+        }
+        self.expect(Keyword::ON)?;
+        self.expect_mark(Mark::Open)?;
+        self.expect_word("FILENAME")?;
+        self.expect_mark(Mark::Equal)?;
+        let file_name = self.string()?;
+        self.expect_mark(Mark::Comma)?;
+        self.expect_word("SIZE")?;
+        self.expect_mark(Mark::Equal)?;
+        let size = self.file_size(false)?;
+        self.expect_mark(Mark::Close)?;
+        Ok(ServerConfiguration::BufferPoolExtension { file_name, size })
+    }
+
     fn backup_device(&mut self) -> Result<BackupDevice> {
         if self.next_is_mark(Mark::Equal) && matches!(self.current.kind, TokenKind::Word | TokenKind::Keyword(_)) {
             let kind = self.current_text().to_ascii_uppercase();
@@ -286,6 +306,9 @@ impl Parser<'_> {
         self.advance();
         self.expect_word("CONFIGURATION")?;
         self.expect(Keyword::SET)?;
+        if self.eat_word("BUFFER") {
+            return Ok(StatementKind::AlterServerConfiguration(self.buffer_pool_extension()?));
+        }
         self.expect_word("PROCESS")?;
         self.expect_word("AFFINITY")?;
         let node = self.eat_word("NUMANODE");

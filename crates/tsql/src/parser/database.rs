@@ -125,7 +125,7 @@ impl Parser<'_> {
         Ok(file)
     }
 
-    fn file_size(&mut self, percent: bool) -> Result<FileSize> {
+    pub(super) fn file_size(&mut self, percent: bool) -> Result<FileSize> {
         let amount = u64::try_from(self.integer()?).map_err(|_| self.unexpected_at(self.previous))?;
         if percent && self.eat_mark(Mark::Percent) {
             return Ok(FileSize { amount, unit: SizeUnit::Percent });

@@ -418,13 +418,18 @@ impl Display for BackupOption {
 
 impl Display for ServerConfiguration {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("ALTER SERVER CONFIGURATION SET PROCESS AFFINITY ")?;
+        f.write_str("ALTER SERVER CONFIGURATION SET ")?;
         let (word, ranges) = match self {
-            ServerConfiguration::AffinityAuto => return f.write_str("CPU = AUTO"),
+            ServerConfiguration::AffinityAuto => return f.write_str("PROCESS AFFINITY CPU = AUTO"),
             ServerConfiguration::AffinityCpu(ranges) => ("CPU", ranges),
             ServerConfiguration::AffinityNumaNode(ranges) => ("NUMANODE", ranges),
+            ServerConfiguration::BufferPoolExtension { file_name, size } => {
+                let file_name = file_name.replace('\'', "''");
+                return write!(f, "BUFFER POOL EXTENSION ON (FILENAME = N'{file_name}', SIZE = {size})");
+            }
+            ServerConfiguration::NoBufferPoolExtension => return f.write_str("BUFFER POOL EXTENSION OFF"),
         };
         let ranges: Vec<_> = ranges.iter().map(|(first, last)| format!("{first} TO {last}")).collect();
-        write!(f, "{word} = {}", ranges.join(", "))
+        write!(f, "PROCESS AFFINITY {word} = {}", ranges.join(", "))
     }
 }
