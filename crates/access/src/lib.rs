@@ -48,4 +48,4 @@ pub use recovery::{
     AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
 };
 pub use row_store::RowStore;
-pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};
+pub use storage::{Allocated, CopyWatch, DataFile, DataFileDescription, Storage, StorageSettings, WrittenRun};

@@ -30,6 +30,11 @@ use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
 mod deal;
 mod removal;
+mod watch;
+
+use watch::LoadWatch;
+pub(crate) use watch::OpenRun;
+pub use watch::{CopyWatch, WrittenRun};
 
 /// What extents are allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,6 +231,12 @@ impl DataFile {
         if free.can_be_owned(first, extents) { Ok(()) } else { Err("a run of extents that are not its own") }
     }
 
+    /// The runs of extents that are allocated now, in order: the first extent, and how many. Those with allocation pages
+    /// are among them.
+    pub fn allocated_runs(&self) -> Vec<(u32, u32)> {
+        self.free.lock().allocated_runs()
+    }
+
     /// Whether the extent is allocated according to the copy in memory.
     pub(crate) fn is_allocated(&self, extent: u32) -> bool {
         self.free.lock().is_allocated(extent)
@@ -251,6 +262,7 @@ pub struct Storage {
     growth: Ranked<Mutex<HashMap<FilegroupId, usize>>>,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
+    loads: LoadWatch,
     /// Why the pages cannot be trusted any more.
     broken: OnceLock<String>,
 }
@@ -291,6 +303,7 @@ impl Storage {
             dealing: Ranked::new(Rank::Dealing, Mutex::default()),
             growth: Ranked::new(Rank::Growth, Mutex::default()),
             logs_loads: AtomicBool::new(false),
+            loads: LoadWatch::default(),
             broken: OnceLock::new(),
         })
     }
@@ -303,7 +316,7 @@ impl Storage {
 
     /// Whether pages that loads build are in the log.
     pub(crate) fn logs_loads(&self) -> bool {
-        self.logs_loads.load(Ordering::Relaxed)
+        self.logs_loads.load(Ordering::Relaxed) || self.loads.logs_loads()
     }
 
     /// Marks the pages as broken, in memory or on disk: a change stopped half-way, or could not be undone. This cannot

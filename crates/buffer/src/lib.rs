@@ -81,6 +81,8 @@ mod state;
 mod statistics;
 #[deny(unsafe_code)]
 mod write_back;
+#[deny(unsafe_code)]
+mod written;
 
 pub use error::BufferError;
 pub use file::{PoolFile, ReadCounts, ReadOptions, TryRead};
@@ -92,3 +94,4 @@ pub use pool::{BufferPool, Dirty, PoolFileDescription, PoolSettings};
 pub use run::PageRun;
 pub use snapshot::StateSnapshot;
 pub use statistics::{PageDescriptor, PoolFileStatistics, PoolStatistics};
+pub use written::WrittenExtents;
