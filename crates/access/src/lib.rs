@@ -44,6 +44,7 @@ pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, Operations, ValueReader};
 pub use left_open::OpenTransaction;
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
+pub use log_record::runs_loaded_by;
 pub use recovery::{
     AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
 };

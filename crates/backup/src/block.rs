@@ -310,10 +310,7 @@ pub(crate) fn read_header(
 fn no_block(none: NoBlock, path: &Path, position: u64) -> BackupError {
     match none {
         NoBlock::Other => BackupError::damaged(path, position, "there is no block"),
-        NoBlock::Version(found) => BackupError::NotBackup {
-            path: path.to_path_buf(),
-            what: format!("version {found} of the format is newer than this build, which reads up to {VERSION}"),
-        },
+        NoBlock::Version(found) => BackupError::Version { path: path.to_path_buf(), found, known: VERSION },
     }
 }
 

@@ -17,6 +17,20 @@ pub enum BackupError {
         /// Why.
         what: String,
     },
+    /// A later version wrote the file.
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version of its format.
+        found: u16,
+        /// The latest version that this build reads.
+        known: u16,
+    },
+    /// The backup set was cut short.
+    CutShort {
+        /// A file of it.
+        path: PathBuf,
+    },
     /// The file is a backup, and its bytes are not what was written.
     Damaged {
         /// The file.
@@ -55,6 +69,12 @@ impl fmt::Display for BackupError {
         match self {
             BackupError::Disk(error) => error.fmt(f),
             BackupError::NotBackup { path, what } => write!(f, "'{}' is no backup: {what}", path.display()),
+            BackupError::Version { path, found, known } => write!(
+                f,
+                "version {found} of the format of '{}' is newer than this build, which reads up to {known}",
+                path.display()
+            ),
+            BackupError::CutShort { path } => write!(f, "the backup set in '{}' was cut short", path.display()),
             BackupError::Damaged { path, offset, what } => {
                 write!(f, "backup file '{}' is damaged at byte {offset}: {what}", path.display())
             }

@@ -195,6 +195,8 @@ pub struct SetFacts {
     pub stored_bytes: u64,
     /// Bytes of what they hold.
     pub bytes: u64,
+    /// The database's isolation options, as `master` has them.
+    pub isolation: i32,
     /// The machine's name.
     pub machine: String,
     /// The server's name.
@@ -207,6 +209,74 @@ pub struct SetFacts {
     pub files: Vec<DataFileFact>,
     /// The files of the log.
     pub logs: Vec<LogFileFact>,
+}
+
+/// A backup or a restore that was made, for the history of an instance.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum HistoryEntry {
+    /// A backup.
+    Backup {
+        /// What it says of itself.
+        facts: Box<SetFacts>,
+        /// The media set.
+        label: MediaLabel,
+        /// Its number in the media set.
+        position: u32,
+        /// The files of the media set.
+        paths: Vec<String>,
+    },
+    /// A restore of a backup set.
+    Restore {
+        /// When: 100 ns since 1970-01-01 UTC.
+        at: i64,
+        /// The name of the database that was restored.
+        database: String,
+        /// Who restored it.
+        user: String,
+        /// `D`, `I`, `L`, or `V` for a verification.
+        kind: String,
+        /// The backup set.
+        set: Guid,
+        /// Whether another database was overwritten.
+        replaces: bool,
+        /// Whether the database was recovered.
+        recovers: bool,
+        /// Where it stopped: 100 ns since 1970-01-01 UTC.
+        stop_at: Option<i64>,
+        /// The mark at which it stopped.
+        stop_at_mark: Option<String>,
+        /// Whether it stopped before the mark.
+        stops_before_mark: bool,
+        /// The paths of the files, by logical name.
+        files: Vec<(String, String)>,
+    },
+    /// A mark in the log.
+    Mark {
+        /// The database.
+        database: String,
+        /// Its name.
+        name: String,
+        /// Its description.
+        description: String,
+        /// The user.
+        user: String,
+        /// The position of its record.
+        lsn: u64,
+        /// When: 100 ns since 1970-01-01 UTC.
+        at: i64,
+    },
+}
+
+impl HistoryEntry {
+    /// Its text.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("an entry has no maps with odd keys")
+    }
+
+    /// The entry with this text; `None` if there is none.
+    pub fn of_text(text: &str) -> Option<HistoryEntry> {
+        serde_json::from_str(text).ok()
+    }
 }
 
 /// The payload of a block.

@@ -25,7 +25,7 @@ mod writer;
 
 pub use block::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX};
 pub use error::BackupError;
-pub use facts::{DataFileFact, Guid, LogFileFact, MediaLabel, SetFacts, SetKind};
+pub use facts::{DataFileFact, Guid, HistoryEntry, LogFileFact, MediaLabel, SetFacts, SetKind};
 pub use reader::{Media, SetPlace};
 pub use set_reader::{SavedBlock, SetReader};
 pub use writer::{MediaWriter, Opening, SetWriter};

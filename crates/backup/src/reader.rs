@@ -141,10 +141,7 @@ impl Media {
     pub fn set(&self, number: u32) -> Result<&SetPlace, BackupError> {
         let found = self.sets.iter().find(|set| set.number == number);
         found.ok_or_else(|| match self.is_cut_short && number as usize == self.sets.len() + 1 {
-            true => {
-                let at = self.sets.last().map_or(self.behind_label[0], |last| last.behind[0]);
-                BackupError::damaged(self.files[0].path(), at, "the backup set was cut short")
-            }
+            true => BackupError::CutShort { path: self.files[0].path().to_path_buf() },
             false => BackupError::NoSuchSet { number },
         })
     }

@@ -227,17 +227,17 @@ impl SetWriter {
     ///
     /// # Errors
     /// A device's error: the backup set is not complete.
-    pub fn finish(self, facts: &SetFacts) -> Result<(), BackupError> {
+    pub fn finish(&self, facts: &SetFacts) -> Result<(), BackupError> {
         let mut buffer = BlockBuffer::new()?;
         let payload = encode(facts);
-        let mut stripes: Vec<Stripe> = self.stripes.into_iter().map(Mutex::into_inner).collect();
+        let mut stripes: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
         for stripe in &stripes {
             stripe.file.sync()?;
         }
         let ends: Vec<u64> = stripes.iter().map(|stripe| stripe.position).collect();
         for (number, stripe) in (1..).zip(&mut stripes) {
             let header = stripe.header(BlockKind::End, self.media, self.set, number);
-            put_facts(stripe, &mut buffer, header, &payload)?;
+            put_facts(&mut *stripe, &mut buffer, header, &payload)?;
             stripe.file.sync()?;
         }
         for (place, stripe) in stripes.iter().enumerate() {

@@ -98,9 +98,13 @@ pub use definition::{
     PartitionSchemeDefinition, Replace, TableDefinition,
 };
 pub use error::{EngineError, disk_error, no_such_object, no_such_statistics, storage_error};
+pub use hobt_backup::{Guid, HistoryEntry, Media, MediaLabel, Opening, SetFacts, SetKind, SetPlace};
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
-pub use instance::{BackgroundWork, CloneOptions, Created, DatabaseDescription, DatabaseUse, Instance};
+pub use instance::{
+    BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
+    Instance, ObserveBackup,
+};
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};

@@ -96,6 +96,11 @@ impl Log {
         Lsn(self.backup.load(Ordering::Relaxed))
     }
 
+    /// Whether records are kept until they have been backed up.
+    pub fn is_kept_for_backup(&self) -> bool {
+        self.backup.load(Ordering::Relaxed) != NO_BACKUP
+    }
+
     /// The first position whose record still exists.
     pub fn retained_from(&self) -> Lsn {
         self.segments.lock().files.first().map_or(Lsn(NO_BACKUP), |first| first.header.retain)

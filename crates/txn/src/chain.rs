@@ -46,6 +46,9 @@ pub const ENTRY_RECORD: u8 = 5;
 /// The kind of the record of a mark ([`LogMark`]), before the commit record of its transaction.
 pub const MARK_RECORD: u8 = 6;
 
+/// The kind of the record that names runs which loads fill past the log: a backup of the log has to copy them.
+pub const LOADING_RECORD: u8 = 7;
+
 /// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 

@@ -39,8 +39,8 @@ mod versions;
 mod view;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains, MARK_RECORD,
-    OpenChain, PREPARE_RECORD, TransactionLog, counted_bytes,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LOADING_RECORD, LogChain, LogChains,
+    MARK_RECORD, OpenChain, PREPARE_RECORD, TransactionLog, counted_bytes,
 };
 pub use clock::time_of_day;
 pub use commit_time::{LogMark, commit_time, decision_in_commit};

@@ -127,7 +127,7 @@ impl RunWriter {
             PageHeader::stamp_lsn(page, self.logged);
             seal(page);
         } else if let Some(open) = self.open_runs.last_mut() {
-            open.note_unlogged();
+            self.logged = self.logged.max(open.note_unlogged()?);
         }
         self.filled += 1;
         waits::note_pages_dirtied(1);

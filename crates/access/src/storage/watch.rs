@@ -12,8 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{Lsn, PageId};
 use hobt_instruments::schedule::Mutex;
+use hobt_log::{NewRecord, Reservation};
+use hobt_txn::LOADING_RECORD;
 
 use super::Storage;
+use crate::AccessError;
+use crate::log_record::encode_loading;
+
+/// The most runs of one record.
+const RUNS_MAX: usize = 1024;
 
 /// A run: its first page and its extents.
 pub type WrittenRun = (PageId, u32);
@@ -30,9 +37,15 @@ pub(super) struct LoadWatch {
 struct State {
     next: u64,
     /// Runs that loads are writing.
-    open: HashMap<u64, WrittenRun>,
+    open: HashMap<u64, Open>,
     /// For each backup the runs whose loads have ended since it has looked last.
     ended: HashMap<u64, Vec<WrittenRun>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    run: WrittenRun,
+    is_unlogged: bool,
 }
 
 /// A run that a load is writing.
@@ -45,17 +58,28 @@ pub(crate) struct OpenRun {
 }
 
 impl OpenRun {
-    /// Notes that a page is written past the log.
-    pub(crate) fn note_unlogged(&mut self) {
+    /// Notes that a page is about to be written past the log. With the first one of the run the log says so, if it is
+    /// kept for backups. Returns the position of that record, or 0.
+    pub(crate) fn note_unlogged(&mut self) -> Result<Lsn, AccessError> {
+        if self.is_unlogged {
+            return Ok(Lsn(0));
+        }
         self.is_unlogged = true;
+        let mut state = self.storage.loads.state.lock();
+        let run = state.open.get_mut(&self.number).map(|open| {
+            open.is_unlogged = true;
+            open.run
+        });
+        drop(state);
+        self.storage.log_loading(run.as_slice())
     }
 }
 
 impl Drop for OpenRun {
     fn drop(&mut self) {
         let mut state = self.storage.loads.state.lock();
-        let Some(run) = state.open.remove(&self.number) else { return };
-        if self.is_unlogged {
+        let Some(Open { run, is_unlogged }) = state.open.remove(&self.number) else { return };
+        if is_unlogged {
             state.ended.values_mut().for_each(|ended| ended.push(run));
         }
     }
@@ -68,7 +92,7 @@ impl Storage {
         let mut state = self.loads.state.lock();
         let number = state.next;
         state.next += 1;
-        state.open.insert(number, run);
+        state.open.insert(number, Open { run, is_unlogged: false });
         OpenRun { storage: Arc::clone(self), number, is_unlogged: false }
     }
 
@@ -83,7 +107,24 @@ impl Storage {
 
     /// The runs that loads are writing now.
     pub fn runs_being_loaded(&self) -> Vec<WrittenRun> {
-        self.loads.state.lock().open.values().copied().collect()
+        self.loads.state.lock().open.values().map(|open| open.run).collect()
+    }
+
+    /// Says in the log, if it is kept for backups, that loads fill runs past it. Returns the position of the record, or
+    /// 0.
+    fn log_loading(&self, runs: &[WrittenRun]) -> Result<Lsn, AccessError> {
+        let Some(log) = self.log.as_ref().filter(|log| log.log().is_kept_for_backup() && !runs.is_empty()) else {
+            return Ok(Lsn(0));
+        };
+        let mut last = Lsn(0);
+        for some in runs.chunks(RUNS_MAX) {
+            let payload = encode_loading(some);
+            let record = NewRecord { kind: LOADING_RECORD, transaction: 0, previous: Lsn(0), payload: &payload };
+            let own = Reservation::default();
+            log.reserve(&own, payload.len())?;
+            last = log.log().append_always(&record, &own)?.lsn;
+        }
+        Ok(last)
     }
 }
 
@@ -108,12 +149,22 @@ impl CopyWatch {
         state.ended.get_mut(&self.number).map(std::mem::take).unwrap_or_default()
     }
 
-    /// The end of the log, if the load of no run has ended since the last call; `None` otherwise.
-    pub fn close(&self) -> Option<Lsn> {
+    /// The end of the log, if the load of no run has ended since the last call; `None` otherwise. What loads are
+    /// filling at this moment is named again behind it, for the next backup of the log.
+    ///
+    /// # Errors
+    /// The log has failed, or is full.
+    pub fn close(&self) -> Result<Option<Lsn>, AccessError> {
         let state = self.storage.loads.state.lock();
-        let is_done = state.ended.get(&self.number).is_none_or(Vec::is_empty);
+        if state.ended.get(&self.number).is_some_and(|ended| !ended.is_empty()) {
+            return Ok(None);
+        }
         // Under the lock: a load that ends later has its commit record behind this position.
-        is_done.then(|| self.storage.log().map_or(Lsn(0), |log| log.log().end()))
+        let end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
+        let open = state.open.values().filter(|open| open.is_unlogged).map(|open| open.run).collect::<Vec<_>>();
+        drop(state);
+        self.storage.log_loading(&open)?;
+        Ok(Some(end))
     }
 
     /// Makes loads log their pages until the watch ends, so that those that begin later need no copy.

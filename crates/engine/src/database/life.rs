@@ -321,7 +321,13 @@ impl Database {
             closed: AtomicBool::new(false),
             undo: Default::default(),
             redo_rate: made.redo_rate,
+            differential: Default::default(),
+            data_backup: Mutex::default(),
+            log_backup: Mutex::default(),
         });
+        if database.id != TEMPDB {
+            database.read_written();
+        }
         database.heed_options();
         database.read_shown_counts()?;
         if !parts.checkpoints_by_hand {

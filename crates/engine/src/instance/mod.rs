@@ -3,6 +3,7 @@
 mod alter;
 mod attach;
 mod background;
+mod backup;
 mod clone;
 mod create;
 mod file_removal;
@@ -40,6 +41,7 @@ use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
 pub use background::BackgroundWork;
+pub use backup::{BackupDone, BackupRequest, BackupWhat, ObserveBackup};
 pub use clone::CloneOptions;
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
