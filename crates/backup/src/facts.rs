@@ -169,6 +169,8 @@ pub struct SetFacts {
     pub read_from: u64,
     /// The first record that undo may need then.
     pub keep: u64,
+    /// When the last transaction in its records has committed: 100 ns since 1970-01-01 UTC; 0 if none has.
+    pub last_commit: i64,
     /// `first` of the last backup of the whole database; 0 if there was none.
     pub database_backup: u64,
     /// Of a differential backup: the guid of the backup that it is based on.

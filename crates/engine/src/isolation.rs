@@ -52,7 +52,7 @@ impl IsolationOptions {
 
     /// The options encoded in `bits`; see [`IsolationOptions::bits`].
     pub(crate) fn of_bits(bits: i32) -> IsolationOptions {
-        IsolationOptions(AtomicI32::new(bits))
+        IsolationOptions(AtomicI32::new(bits & !(RESTORING | STANDBY)))
     }
 
     /// The options encoded as the row of `master` has them.

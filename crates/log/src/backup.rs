@@ -25,6 +25,10 @@ pub struct ChainState {
     /// Tells apart what was written to this log from what other databases wrote that were restored from the same
     /// backups.
     pub fork: [u8; 16],
+    /// Of a log that is being restored: when the last transaction in it has committed.
+    pub time: i64,
+    /// Of a log that is being restored: names the backup of the whole database that it began with.
+    pub base: u64,
 }
 
 /// Keeps the records of a log from a position on, until it is dropped.

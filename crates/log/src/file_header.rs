@@ -7,7 +7,7 @@
 //! 88 name length u16 | 90 name UTF-8
 //! 476 block u32 | 480 start u64 | 488 read from u64
 //! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
-//! 4032 chain u64 | 4040 floor u64 | 4048 fork 16 bytes
+//! 4032 chain u64 | 4040 floor u64 | 4048 fork 16 bytes | 4064 time i64 | 4072 base u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn; the newer sound one is valid. Segments follow one another from 8 KiB
 //! on, in the order of the entries. These fields are valid only in the first file's header, whose place is 0: life,
@@ -36,7 +36,9 @@ const ENTRIES_MAX: usize = (CHAIN - ENTRIES) / 16;
 const CHAIN: usize = BLOCK_UNIT - 64;
 const FLOOR: usize = CHAIN + 8;
 const FORK: usize = FLOOR + 8;
-const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= BLOCK && READ_FROM + 8 == ENTRIES && FORK + 16 <= BLOCK_UNIT);
+const TIME: usize = FORK + 16;
+const BASE: usize = TIME + 8;
+const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= BLOCK && READ_FROM + 8 == ENTRIES && BASE + 8 <= BLOCK_UNIT);
 /// The offset of the first segment of a file. Before it is the header; after it are records or zeros.
 pub const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
@@ -142,6 +144,8 @@ impl FileHeader {
         page[CHAIN..CHAIN + 8].copy_from_slice(&self.chain.from.0.to_le_bytes());
         page[FLOOR..FLOOR + 8].copy_from_slice(&self.chain.floor.0.to_le_bytes());
         page[FORK..FORK + 16].copy_from_slice(&self.chain.fork);
+        page[TIME..TIME + 8].copy_from_slice(&self.chain.time.to_le_bytes());
+        page[BASE..BASE + 8].copy_from_slice(&self.chain.base.to_le_bytes());
         page[72..80].copy_from_slice(&self.growth_bytes.to_le_bytes());
         page[80..88].copy_from_slice(&self.bytes_max.to_le_bytes());
         assert!(self.name.len() <= NAME_BYTES_MAX, "names are limited to 128 characters before they come here");
@@ -226,6 +230,8 @@ impl FileHeader {
                 from: Lsn(u64_at(CHAIN)),
                 floor: Lsn(u64_at(FLOOR)),
                 fork: page[FORK..FORK + 16].try_into().ok()?,
+                time: u64_at(TIME).cast_signed(),
+                base: u64_at(BASE),
             },
             growth_bytes: u64_at(72),
             bytes_max: u64_at(80),

@@ -44,6 +44,17 @@ pub(crate) fn set_guid(name: u64) -> Guid {
     Guid(guid)
 }
 
+/// Names what is written to a log from now on, after `before`.
+pub(crate) fn new_fork(before: [u8; 16]) -> [u8; 16] {
+    let seed = u64::from_le_bytes(*before.first_chunk().expect("sixteen bytes"));
+    let time = crate::clock::time_of_day().cast_unsigned();
+    let mut random = hobt_base::SplitMix64::new(seed ^ time.rotate_left(17));
+    let mut fork = [0; 16];
+    fork[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+    fork[8..].copy_from_slice(&time.to_le_bytes());
+    fork
+}
+
 /// The first half of a backup set's id.
 fn name_of(guid: &Guid) -> u64 {
     u64::from_le_bytes(*guid.0.first_chunk().expect("sixteen bytes"))

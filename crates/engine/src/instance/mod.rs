@@ -12,6 +12,7 @@ mod log_files;
 mod making;
 mod plan;
 mod registry;
+mod restore;
 mod running;
 mod start;
 
@@ -45,6 +46,7 @@ pub use backup::{BackupDone, BackupRequest, BackupWhat, ObserveBackup};
 pub use clone::CloneOptions;
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};
+pub use restore::{RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
 
 /// A folder of databases that is open.
 pub struct Instance {

@@ -62,7 +62,7 @@ fn a_log_made_of_saved_records_has_them_where_they_were() {
     other.disk.sync_directory(std::path::Path::new("/")).expect("the root");
     let half = pieces.len() / 2;
     pieces[..half].iter().for_each(|piece| made.append_saved(piece).expect("room"));
-    let chain = ChainState { from: Lsn(16), floor: end, fork: [4; 16] };
+    let chain = ChainState { from: Lsn(16), floor: end, fork: [4; 16], time: -7, base: 9 };
     made.set_chain(chain).expect("written");
     drop(made);
     let (made, _) = other.open().expect("sound");

@@ -23,7 +23,8 @@ use hobt_backup::{DataFileFact, Guid, LogFileFact, MediaLabel, MediaWriter, Open
 use hobt_base::{EXTENT_PAGES, Lsn, PageId, errors};
 use hobt_catalog::Growth;
 use hobt_disk::SIMULATED;
-use hobt_log::{Log, LogHold, RecoveryStart, RoomFor};
+use hobt_log::{Log, LogHold, Record, RecoveryStart, RoomFor};
+use hobt_txn::{COMMIT_RECORD, commit_time};
 
 use super::create::new_guid;
 use super::{DatabaseUse, Instance};
@@ -35,7 +36,7 @@ use crate::log_description::LogDescription;
 use copy::{Copying, Piece, pieces_of};
 
 pub use copy::ObserveBackup;
-pub(super) use error::{cannot_open, of_read, why};
+pub(super) use error::of_read;
 
 /// The program, as backups name it.
 const SOFTWARE: &str = concat!("hobt ", env!("CARGO_PKG_VERSION"));
@@ -261,8 +262,9 @@ impl Instance {
         };
         self.flush_to(database, log, end)?;
         copying.all.fetch_add(end.0 - start.keep.0, Ordering::Relaxed);
-        copying.copy_log(log, start.keep, end, &mut |_| {})?;
-        let facts = SetFacts { first: start.keep.0, last: end.0, ..facts };
+        let mut last_commit = 0;
+        copying.copy_log(log, start.keep, end, &mut |record| note_commit(&mut last_commit, record))?;
+        let facts = SetFacts { first: start.keep.0, last: end.0, last_commit, ..facts };
         Ok((finish(database, &copying, facts, start)?, hold))
     }
 
@@ -336,9 +338,10 @@ impl Instance {
         };
         self.flush_to(database, log, end)?;
         copying.all.fetch_add(end.0 - first.0.min(end.0), Ordering::Relaxed);
-        copying.copy_log(log, first.min(end), end, &mut |_| {})?;
+        let mut last_commit = 0;
+        copying.copy_log(log, first.min(end), end, &mut |record| note_commit(&mut last_commit, record))?;
         let has_bulk = copying.saved.iter().any(|pages| pages.load(Ordering::Relaxed) > 0);
-        let facts = SetFacts { first: first.min(end).0, last: end.0, has_bulk, ..facts };
+        let facts = SetFacts { first: first.min(end).0, last: end.0, last_commit, has_bulk, ..facts };
         Ok((finish(database, &copying, facts, start)?, hold))
     }
 
@@ -407,6 +410,15 @@ fn pieces_of_runs(files: &[Arc<DataFile>], runs: &[(PageId, u32)]) -> Vec<Piece>
         }
     }
     pieces
+}
+
+/// Notes when a transaction has committed, if the record says so.
+fn note_commit(last: &mut i64, record: &Record) {
+    if record.kind == COMMIT_RECORD
+        && let Some(time) = commit_time(&record.payload)
+    {
+        *last = (*last).max(time);
+    }
 }
 
 /// The error for a log that is closed.
