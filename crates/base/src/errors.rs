@@ -44,6 +44,7 @@ errors! {
     DEFAULT_WITHOUT_COLUMN(102, 15) "A DEFAULT of a table names its column: FOR column.";
     IDENTITY_PROPERTY(102, 15) "An identity property takes integers.";
     ONE_DEFAULT_FILEGROUP(102, 15) "A database has one default filegroup.";
+    MARK_WITHOUT_NAME(102, 15) "A transaction with a mark needs a name: BEGIN TRANSACTION name WITH MARK.";
     OPTIMIZE_FOR_CONSTANTS(102, 15) "Incorrect syntax near '{}': OPTIMIZE FOR takes constants.";
     OPTION_VALUE(102, 15) "Incorrect syntax near '{}'. Its value is none that the option takes.";
     PARAMETER_LIST(102, 15) "The parameters of sp_executesql are a list of names with types.";
@@ -626,6 +627,7 @@ errors! {
     LOG_BACKUP_UNDER_SIMPLE(4208, 16) "The statement {} is not allowed while the recovery model is SIMPLE. Use BACKUP \
         DATABASE or change the recovery model using ALTER DATABASE.";
     LOG_BACKUP_WITHOUT_BASE(4214, 16) "BACKUP LOG cannot be performed because there is no current database backup.";
+    TAIL_WITH_BULK(4216, 16) "Minimally logged operations cannot be backed up when the database is unavailable.";
     LOG_TOO_RECENT(4305, 16) "The log in this backup set begins at LSN {}, which is too recent to apply to the \
         database. An earlier log backup that includes LSN {} can be restored.";
     LOG_TOO_EARLY(4326, 16) "The log in this backup set terminates at LSN {}, which is too early to apply to the \

@@ -103,7 +103,7 @@ pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{
     BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
-    Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, StopPoint,
+    Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, StopPoint, TailRequest,
 };
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};

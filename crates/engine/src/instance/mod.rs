@@ -42,7 +42,7 @@ use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
 pub use background::BackgroundWork;
-pub use backup::{BackupDone, BackupRequest, BackupWhat, ObserveBackup};
+pub use backup::{BackupDone, BackupRequest, BackupWhat, ObserveBackup, TailRequest};
 pub use clone::CloneOptions;
 pub use create::Created;
 pub use registry::{DatabaseDescription, DatabaseUse};

@@ -12,6 +12,7 @@ mod devices;
 mod differential;
 mod error;
 mod history;
+mod tail;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use copy::{Copying, Piece, pieces_of};
 
 pub use copy::ObserveBackup;
 pub(super) use error::of_read;
+pub use tail::TailRequest;
 
 /// The program, as backups name it.
 const SOFTWARE: &str = concat!("hobt ", env!("CARGO_PKG_VERSION"));

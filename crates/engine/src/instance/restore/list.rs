@@ -97,7 +97,7 @@ impl Instance {
     }
 
     /// Records in `master` whether a database is being restored, durably.
-    pub(super) fn note_restoring(&self, entry: &Entry, is_restoring: bool) -> Result<()> {
+    pub(in crate::instance) fn note_restoring(&self, entry: &Entry, is_restoring: bool) -> Result<()> {
         let master = self.master()?;
         let id = entry.id.0.cast_signed();
         let (rows, _) = master.listed_databases().map_err(|error| of_catalog("master", error))?;

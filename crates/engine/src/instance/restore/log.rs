@@ -37,7 +37,7 @@ impl Instance {
     }
 
     /// Opens the log of a database that is being restored.
-    pub(super) fn open_restored_log(&self, entry: &Entry) -> Result<std::sync::Arc<Log>> {
+    pub(in crate::instance) fn open_restored_log(&self, entry: &Entry) -> Result<std::sync::Arc<Log>> {
         let paths: Vec<_> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         let opened = log_file::open(&*self.disk, &paths, &self.parts.log_owner(entry.id, &entry.guid));
         let (transactions, _) = opened.map_err(|(path, problem)| EngineError::Unavailable {

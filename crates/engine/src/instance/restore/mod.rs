@@ -99,7 +99,7 @@ impl Instance {
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreDone> {
         let since = Instant::now();
         let media = self.open_media(request.paths)?;
-        let place = media.set(request.set.unwrap_or(1)).map_err(|error| of_set(error, request))?.clone();
+        let place = media.set(request.set.unwrap_or(1)).map_err(|error| of_set(error, request.paths))?.clone();
         let facts = &place.facts;
         check_positions(&media, &place)?;
         if request.checks && !facts.has_checksums {
@@ -181,10 +181,10 @@ pub(super) struct Outcome {
 }
 
 /// 4038 with the device.
-fn of_set(error: hobt_backup::BackupError, request: &RestoreRequest<'_>) -> EngineError {
+fn of_set(error: hobt_backup::BackupError, paths: &[PathBuf]) -> EngineError {
     match error {
         hobt_backup::BackupError::NoSuchSet { number } => {
-            let device = request.paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+            let device = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
             EngineError::Statement(errors::NO_SUCH_BACKUP_SET.with([&number, &device]))
         }
         other => of_read(other),

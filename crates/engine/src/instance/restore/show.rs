@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use hobt_backup::{BlockBuffer, Media, MediaLabel, SetPlace, SetReader};
 
-use super::RestoreRequest;
 use super::pages::missing_log;
 use super::{Source, check_positions, of_set};
 use crate::error::{EngineError, Result};
@@ -18,6 +17,16 @@ impl Instance {
     /// 3201, 3203, 3241, 3132.
     pub fn backup_media(&self, paths: &[PathBuf]) -> Result<Media> {
         self.open_media(paths)
+    }
+
+    /// A backup set of a media set, the first one if `set` is `None`.
+    ///
+    /// # Errors
+    /// 3201, 3203, 3241, 3132, 3256, 4038.
+    pub fn backup_set(&self, paths: &[PathBuf], set: Option<u32>) -> Result<SetPlace> {
+        let media = self.open_media(paths)?;
+        let place = media.set(set.unwrap_or(1)).map_err(|error| of_set(error, paths))?;
+        Ok(place.clone())
     }
 
     /// The label of one file of a media set.
@@ -35,20 +44,7 @@ impl Instance {
     /// 3201, 3203, 3241, 3132, 3189, 3256, 4038.
     pub fn verify_backup(&self, paths: &[PathBuf], set: Option<u32>, observe: ObserveBackup<'_>) -> Result<SetPlace> {
         let media = self.open_media(paths)?;
-        let request = RestoreRequest {
-            name: "",
-            is_log: false,
-            paths,
-            set,
-            moves: &[],
-            replaces: false,
-            end: super::RestoreEnd::NoRecovery,
-            stop: None,
-            checks: false,
-            user: String::new(),
-            observe,
-        };
-        let place = media.set(set.unwrap_or(1)).map_err(|error| of_set(error, &request))?.clone();
+        let place = media.set(set.unwrap_or(1)).map_err(|error| of_set(error, paths))?.clone();
         check_positions(&media, &place)?;
         let source = Source { media: &media, place: &place };
         let reader = SetReader::new(&media, &place).map_err(of_read)?;
