@@ -429,3 +429,183 @@ fn a_backup_holds_the_log_while_it_runs() {
     assert_ne!(log.reuse_wait, hobt_engine::TruncationWait::ActiveBackup);
     let _kept = Arc::clone(&instance);
 }
+
+/// A history of changes, loads, backups and power failures, under any recovery model that keeps the log.
+#[test]
+fn any_history_comes_back_at_any_of_its_moments() {
+    let first: u64 = std::env::var("HOBT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let count: u64 = std::env::var("HOBT_BACKUP_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(12);
+    for seed in first..first + count {
+        History::new(seed).run();
+    }
+}
+
+struct History {
+    seed: u64,
+    random: SplitMix64,
+    disk: Arc<SimulatedDisk>,
+    model: RecoveryModel,
+    next: i64,
+    /// Rows in table `t`, loaded ones counted by their number.
+    rows: Vec<i64>,
+    /// After each commit the time, and the rows.
+    moments: Vec<(i64, Vec<i64>)>,
+    /// The complete backup sets: what, and the number of moments when it was begun and ended.
+    sets: Vec<(BackupWhat, usize, usize)>,
+    has_bulk: bool,
+    /// Nothing else is changed during a backup: rows of an open transaction would count.
+    is_quiet: bool,
+}
+
+/// Compares rows without printing all of them.
+fn assert_same(left: &[i64], right: &[i64], what: &str) {
+    let differs = left.iter().zip(right).position(|(left, right)| left != right);
+    assert!(left == right, "{what}: {} and {} rows, different from {differs:?} on", left.len(), right.len());
+}
+
+impl History {
+    fn new(seed: u64) -> History {
+        let mut random = SplitMix64::new(seed);
+        let model = [RecoveryModel::Full, RecoveryModel::BulkLogged][random.below(2) as usize];
+        let (disk, next) = (simulated(), 1_000_000);
+        let (rows, moments, sets) = Default::default();
+        History { seed, random, disk, model, next, rows, moments, sets, has_bulk: false, is_quiet: false }
+    }
+
+    fn run(&mut self) {
+        let mut instance = open(&self.disk);
+        let mut database = shop(&instance, self.model);
+        self.note(&database);
+        self.back_up(&instance, &database, BackupWhat::Database);
+        for _ in 0..25 {
+            match self.random.below(12) {
+                0..=3 => self.change(&instance, &database),
+                4 => {
+                    let count = 500 + self.random.below(2000) as i32;
+                    load(&instance, &database, count);
+                    self.has_bulk |= self.model == RecoveryModel::BulkLogged;
+                    self.note(&database);
+                }
+                5 => database.checkpoint().expect("saved"),
+                6 => self.back_up(&instance, &database, BackupWhat::Database),
+                7 => self.back_up(&instance, &database, BackupWhat::Differential),
+                8 | 9 => self.back_up(&instance, &database, BackupWhat::Log),
+                10 => {
+                    drop(database);
+                    if self.random.below(2) == 0 {
+                        instance.close().expect("closed");
+                    } else {
+                        self.disk.crash(self.random.next_u64());
+                    }
+                    drop(instance);
+                    instance = open(&self.disk);
+                    database = instance.database("shop").expect("recovered");
+                    assert_same(&ids(&database), &self.rows, &format!("seed {}", self.seed));
+                }
+                _ => {
+                    // Open when a backup is made: it is not in it.
+                    let table = table(&database, "t");
+                    let ctx = crate::fixture::begin(&instance);
+                    insert(&database, &ctx, &table, 0, (self.next..self.next + 50).map(row)).expect("inserted");
+                    self.is_quiet = true;
+                    self.back_up(&instance, &database, BackupWhat::Log);
+                    self.is_quiet = false;
+                    instance.end_statement(&ctx, false, &[&database]).expect("rolled back");
+                }
+            }
+        }
+        self.is_quiet = true;
+        self.back_up(&instance, &database, BackupWhat::Log);
+        for _ in 0..4 {
+            self.restore(&instance);
+        }
+        assert_sound(&database);
+    }
+
+    fn note(&mut self, database: &DatabaseUse) {
+        self.rows = ids(database);
+        self.moments.push((time_of_day(), self.rows.clone()));
+    }
+
+    fn change(&mut self, instance: &Instance, database: &DatabaseUse) {
+        let count = 1 + self.random.below(800) as i64;
+        add(instance, database, self.next..self.next + count);
+        self.next += count;
+        self.note(database);
+    }
+
+    /// Makes a backup, with changes and loads in the middle of it.
+    fn back_up(&mut self, instance: &Instance, database: &DatabaseUse, what: BackupWhat) {
+        let begun = self.moments.len();
+        let (path, compresses) = (PathBuf::from("all.bak"), self.random.below(2) == 0);
+        let history = std::cell::RefCell::new(&mut *self);
+        let observe = |_: u64, _: u64| {
+            let mut history = history.borrow_mut();
+            match history.random.below(12) {
+                _ if history.is_quiet => {}
+                0 => history.change(instance, database),
+                1 => {
+                    load(instance, database, 700);
+                    history.has_bulk |= history.model == RecoveryModel::BulkLogged;
+                    history.note(database);
+                }
+                2 => database.checkpoint().expect("saved"),
+                _ => {}
+            }
+            Ok(())
+        };
+        let paths = [path];
+        let backup = BackupRequest { compresses, observe: &observe, ..request(what, &paths) };
+        let done = instance.back_up(database, &backup);
+        let done = done.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed));
+        self.sets.push((what, begun, self.moments.len()));
+        assert_eq!(done.position as usize, self.sets.len());
+    }
+
+    /// Restores to one of the moments by one of the ways to it, and compares.
+    fn restore(&mut self, instance: &Instance) {
+        let wanted = self.random.below(self.moments.len() as u64) as usize;
+        let (time, rows) = self.moments[wanted].clone();
+        let is_before = |(_, _, end): &(BackupWhat, usize, usize)| *end <= wanted;
+        let fulls: Vec<usize> = (0..self.sets.len())
+            .filter(|set| self.sets[*set].0 == BackupWhat::Database && is_before(&self.sets[*set]))
+            .collect();
+        let Some(full) = fulls.get(self.random.below(fulls.len().max(1) as u64) as usize).copied() else { return };
+        let number = |set: usize| set as u32 + 1;
+        Restoring::of("copy", "all.bak").set(number(full)).moved().replace().run(instance).expect("restored");
+        let next_full = (full + 1..self.sets.len()).find(|set| self.sets[*set].0 == BackupWhat::Database);
+        let differentials: Vec<usize> = (full + 1..next_full.unwrap_or(self.sets.len()))
+            .filter(|set| self.sets[*set].0 == BackupWhat::Differential && is_before(&self.sets[*set]))
+            .collect();
+        let mut from = full;
+        if let Some(last) = differentials.last().filter(|_| self.random.below(2) == 0) {
+            Restoring::of("copy", "all.bak").set(number(*last)).run(instance).expect("restored");
+            from = *last;
+        }
+        for set in from + 1..self.sets.len() {
+            if self.sets[set].0 != BackupWhat::Log {
+                continue;
+            }
+            let log = || Restoring::of("copy", "all.bak").log().set(number(set));
+            let done = match log().recovery().stop(Some(StopPoint::Time(time))).run(instance) {
+                // A backup with what loads have written is restored whole or not at all.
+                Err(error) if error.to_sql_error().number == number::STOP_WITHIN_BULK && self.has_bulk => {
+                    instance.recover_restored("copy").expect("what was restored is whole");
+                    let copy = instance.database("copy").expect("online");
+                    let now = ids(&copy);
+                    assert!(self.moments.iter().any(|(_, rows)| *rows == now), "seed {}", self.seed);
+                    assert_sound(&copy);
+                    return;
+                }
+                done => done.unwrap_or_else(|error| panic!("seed {}, set {set}: {error}", self.seed)),
+            };
+            if done.is_recovered {
+                let copy = instance.database("copy").expect("online");
+                assert_same(&ids(&copy), &rows, &format!("seed {}, moment {wanted}", self.seed));
+                assert_sound(&copy);
+                return;
+            }
+        }
+        panic!("seed {}: no log reaches moment {wanted}", self.seed);
+    }
+}
