@@ -20,7 +20,7 @@ from imports import Crate, shown
 from workspace import ROOT, cargo_metadata, finish
 
 ORDER = (
-    "base testing types instruments disk page log buffer txn access catalog engine tsql functions files showplan udf table operators "
+    "base testing types instruments disk page log backup buffer txn access catalog engine tsql functions files showplan udf table operators "
     "binder planner interpreter views session lab sim interleave hobt cli"
 ).split()
 # The first for tests alone: an allocator that counts is unsafe to implement. The last for one function, which gives the

@@ -157,6 +157,20 @@ impl FreeExtents {
         limit
     }
 
+    /// The runs of allocated extents, in order: the first one, and how many.
+    pub(crate) fn allocated_runs(&self) -> Vec<(u32, u32)> {
+        let (mut runs, mut from, end) = (Vec::new(), 0, self.extents());
+        while from < end {
+            let first = self.next_allocated(from, end);
+            let stop = self.next_free(first).unwrap_or(end).min(end);
+            if first < stop {
+                runs.push((first, stop - first));
+            }
+            from = stop.max(first);
+        }
+        runs
+    }
+
     /// Allocates up to `wanted` extents in one piece: the first piece that has at least the largest power of two, up to
     /// `wanted`, that is free in one piece. `None` if no extent is free.
     pub(crate) fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
@@ -254,6 +268,11 @@ mod tests {
                     let (first, count) = taken.swap_remove(random.below(taken.len() as u64) as usize);
                     free.set(first, count, false).expect("taken above");
                 }
+                let runs = free.allocated_runs();
+                let in_runs: Vec<u32> = runs.iter().flat_map(|(first, count)| *first..first + count).collect();
+                let allocated: Vec<u32> = (0..free.extents()).filter(|&extent| free.is_allocated(extent)).collect();
+                assert_eq!(in_runs, allocated);
+                assert!(runs.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0), "apart");
                 let free_now = (0..free.extents()).filter(|&extent| !free.is_allocated(extent)).count();
                 assert_eq!(free.free() as usize, free_now);
             }

@@ -44,9 +44,10 @@ pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, Operations, ValueReader};
 pub use left_open::OpenTransaction;
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
+pub use log_record::runs_loaded_by;
 pub use recovery::{
     AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
 };
 pub use row_store::RowStore;
 pub use storage::deal::{FileShare, Fill};
-pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};
+pub use storage::{Allocated, CopyWatch, DataFile, DataFileDescription, Storage, StorageSettings, WrittenRun};

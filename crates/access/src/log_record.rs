@@ -9,6 +9,7 @@
 //! hobt     hobt u64 | run list's page | filegroup u16 | layout version u32 | key | layout, to the end
 //! together hobt u64 | parts u8 | for each: page | changes u8 | for each: length u32 | the page's change
 //! grow     file u16 | pages u32
+//! loading  for each run: first page | extents u32
 //! page:    file u16 | number u32
 //! ```
 //! All numbers are little-endian. The log's checksum guards the bytes: bytes that do not decode all the same are of
@@ -138,6 +139,30 @@ pub(crate) enum StorageRecord {
         hobt: HobtId,
         parts: Vec<(PageId, Vec<PageChange>)>,
     },
+}
+
+/// The runs that a record names which loads fill past the log: first pages and extents. Empty for every other record.
+/// Bytes that are no such list are an empty one.
+pub fn runs_loaded_by(record: &hobt_log::Record) -> Vec<(PageId, u32)> {
+    if record.kind != hobt_txn::LOADING_RECORD {
+        return Vec::new();
+    }
+    let (mut from, mut runs) = (EncodingReader::new(&record.payload), Vec::new());
+    while !from.is_empty() {
+        let (Ok(first), Ok(extents)) = (from.page_id(), from.u32()) else { return Vec::new() };
+        runs.push((first, extents));
+    }
+    runs
+}
+
+/// The payload of such a record.
+pub(crate) fn encode_loading(runs: &[(PageId, u32)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (first, extents) in runs {
+        put_page(&mut out, *first);
+        out.extend_from_slice(&extents.to_le_bytes());
+    }
+    out
 }
 
 fn put_page(out: &mut Vec<u8>, page: PageId) {
@@ -569,6 +594,23 @@ mod tests {
         let bytes = encode_together(HobtId(5), &borrowed);
         all.push((kind::TOGETHER, bytes, StorageRecord::Together { hobt: HobtId(5), parts }));
         all
+    }
+
+    #[test]
+    fn runs_that_are_loaded_come_back() {
+        let runs = vec![(PageId::new(FileId(3), 80), 12), (PageId::new(FileId(1), 8), 1)];
+        let record = |kind, payload| hobt_log::Record {
+            lsn: Lsn(8),
+            end: Lsn(80),
+            kind,
+            transaction: 0,
+            previous: Lsn(0),
+            payload,
+        };
+        let payload = encode_loading(&runs);
+        assert_eq!(runs_loaded_by(&record(hobt_txn::LOADING_RECORD, payload.clone())), runs);
+        assert_eq!(runs_loaded_by(&record(kind::GROW, payload.clone())), []);
+        assert_eq!(runs_loaded_by(&record(hobt_txn::LOADING_RECORD, payload[..15].to_vec())), []);
     }
 
     #[test]

@@ -26,9 +26,9 @@ use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, RowLayout};
 use hobt_txn::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD,
-    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes, read_commit,
-    read_decision, read_prepare,
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LOADING_RECORD, LogChain, MARK_RECORD,
+    PREPARE_RECORD, RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes,
+    decision_in_commit, read_commit, read_decision, read_prepare,
 };
 
 use crate::btree::UNDO_SPLIT_BYTES_FIRST;
@@ -189,7 +189,9 @@ pub fn recovered_decisions(recovered: &Recovered) -> Result<Vec<RecoveredDecisio
 
 fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError> {
     let read = match record.kind {
-        COMMIT_RECORD if !record.payload.is_empty() => read_commit(record.transaction, &record.payload),
+        COMMIT_RECORD if !decision_in_commit(&record.payload).is_empty() => {
+            read_commit(record.transaction, &record.payload)
+        }
         DECISION_RECORD => read_decision(&record.payload),
         _ => return Ok(None),
     };
@@ -346,7 +348,7 @@ impl Recovery<'_> {
         }
         self.decisions.extend(decision_of(record)?);
         match record.kind {
-            DECISION_RECORD => {}
+            DECISION_RECORD | MARK_RECORD | LOADING_RECORD => {}
             PREPARE_RECORD => {
                 let damage = EncodingDamage { rule: "the preparation of a transaction" };
                 let prepared = read_prepare(id, &record.payload).ok_or_else(|| not_decoded(record, damage))?;

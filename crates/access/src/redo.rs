@@ -12,13 +12,13 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use hobt_base::{FileId, HobtId, Lsn, PageId};
+use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PageId};
 use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_instruments::planted::{self, Bug};
 use hobt_log::{Record, Recovered};
 use hobt_page::{PageChange, PageDamage, PageHeader, PageType, apply};
 
-use crate::log_record::{StorageRecord, kind};
+use crate::log_record::{StorageRecord, Undo, kind};
 use crate::recovery::{KnownHobt, Progress};
 use crate::undo::not_decoded;
 use crate::{AccessError, DataFile, Storage};
@@ -207,6 +207,13 @@ impl Worker<'_> {
         let decoded = StorageRecord::decode(record.kind, &record.payload);
         match decoded.map_err(|damage| not_decoded(record, damage))? {
             Some(StorageRecord::Change(change)) => {
+                if let Some(Undo::FreeRun { first, extents }) = change.undo
+                    && let Ok(file) = self.storage.file(first.file)
+                {
+                    // A load may have filled it past the log.
+                    let in_file = file.size_pages().saturating_sub(first.number);
+                    file.pool_file().written().note(first.number, extents.saturating_mul(EXTENT_PAGES).min(in_file));
+                }
                 self.redo_page(record, change.page, change.hobt, std::slice::from_ref(&change.change))
             }
             Some(StorageRecord::Together { hobt, parts }) => {
@@ -231,6 +238,8 @@ impl Worker<'_> {
         if id.number >= file.size_pages() {
             return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
         }
+        // It may have been written before the crash: whether it was is not known any more.
+        file.pool_file().written().note(id.number, 1);
         let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
         let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
         if PageHeader::lsn_of(&page) >= record.lsn || (planted::has(Bug::NoRedo) && !stands_alone) {

@@ -31,6 +31,11 @@ use crate::log_record::{Undo, encode_free, kind};
 pub(crate) mod deal;
 mod growth;
 mod removal;
+mod watch;
+
+use watch::LoadWatch;
+pub(crate) use watch::OpenRun;
+pub use watch::{CopyWatch, WrittenRun};
 
 use deal::Dealt;
 
@@ -225,6 +230,12 @@ impl DataFile {
         if free.can_be_owned(first, extents) { Ok(()) } else { Err("a run of extents that are not its own") }
     }
 
+    /// The runs of extents that are allocated now, in order: the first extent, and how many. Those with allocation pages
+    /// are among them.
+    pub fn allocated_runs(&self) -> Vec<(u32, u32)> {
+        self.free.lock().allocated_runs()
+    }
+
     /// Whether the extent is allocated according to the copy in memory.
     pub(crate) fn is_allocated(&self, extent: u32) -> bool {
         self.free.lock().is_allocated(extent)
@@ -252,6 +263,7 @@ pub struct Storage {
     is_weighted: AtomicBool,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
+    loads: LoadWatch,
     /// Why the pages cannot be trusted any more.
     broken: OnceLock<String>,
 }
@@ -284,6 +296,7 @@ impl Storage {
             growth: Ranked::new(Rank::Growth, Mutex::default()),
             is_weighted: AtomicBool::new(false),
             logs_loads: AtomicBool::new(false),
+            loads: LoadWatch::default(),
             broken: OnceLock::new(),
         })
     }
@@ -296,7 +309,7 @@ impl Storage {
 
     /// Whether pages that loads build are in the log.
     pub(crate) fn logs_loads(&self) -> bool {
-        self.logs_loads.load(Ordering::Relaxed)
+        self.logs_loads.load(Ordering::Relaxed) || self.loads.logs_loads()
     }
 
     /// Marks the pages as broken, in memory or on disk: a change stopped half-way, or could not be undone. This cannot

@@ -44,6 +44,7 @@ errors! {
     DEFAULT_WITHOUT_COLUMN(102, 15) "A DEFAULT of a table names its column: FOR column.";
     IDENTITY_PROPERTY(102, 15) "An identity property takes integers.";
     ONE_DEFAULT_FILEGROUP(102, 15) "A database has one default filegroup.";
+    MARK_WITHOUT_NAME(102, 15) "A transaction with a mark needs a name: BEGIN TRANSACTION name WITH MARK.";
     OPTIMIZE_FOR_CONSTANTS(102, 15) "Incorrect syntax near '{}': OPTIMIZE FOR takes constants.";
     OPTION_VALUE(102, 15) "Incorrect syntax near '{}'. Its value is none that the option takes.";
     PARAMETER_LIST(102, 15) "The parameters of sp_executesql are a list of names with types.";
@@ -263,6 +264,7 @@ errors! {
     DATABASE_SUSPECT(926, 14) "Database '{}' cannot be opened. It has been marked SUSPECT: {}. Stop the instance and \
         start it again: that recovers the database from its log. If it is SUSPECT then, put back copies of all its files \
         that were made while the instance was stopped, or drop the database and load it again.";
+    DATABASE_RESTORING(927, 14) "Database '{}' cannot be opened. It is in the middle of a restore.";
     DATABASE_OFFLINE(942, 16) "Database '{}' cannot be opened because it is offline.";
     DATABASE_INACCESSIBLE(945, 16) "Database '{}' cannot be opened due to inaccessible files or insufficient memory \
         or disk space: {}. Make its files accessible and start the instance again.";
@@ -474,6 +476,68 @@ errors! {
         compiled.";
     NOT_A_PROCEDURE(2809, 16) "The request for procedure '{}' failed because '{}' is no procedure object.";
     UNKNOWN_PROCEDURE(2812, 16) "Could not find stored procedure '{}'.";
+    BACKUP_TERMINATED(3013, 16) "{} is terminating abnormally.";
+    BACKUP_PROCESSED(3014, 10) "{} successfully processed {} pages in {} seconds ({} MB/sec).";
+    BACKUP_IN_PROGRESS(3023, 16) "Backup, file manipulation operations (such as ALTER DATABASE ADD FILE) and \
+        encryption changes on a database must be serialized. Reissue the statement after the current backup or file \
+        manipulation operation is completed.";
+    BACKUP_OF_MASTER(3024, 16) "You can only perform a full backup of the master database. Use BACKUP DATABASE to \
+        back up the entire master database.";
+    BACKUP_OPTIONS_CONFLICT(3031, 16) "Option '{}' conflicts with option(s) '{}'. Remove the conflicting option and \
+        reissue the statement.";
+    BACKUP_OPTION(3032, 16) "One or more of the options ({}) are not supported for this statement. Review the \
+        documentation for supported options.";
+    NO_DIFFERENTIAL_BASE(3035, 16) "Cannot perform a differential backup for database \"{}\", because a current \
+        database backup does not exist. Perform a full database backup by reissuing BACKUP DATABASE, omitting the \
+        WITH DIFFERENTIAL option.";
+    BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
+        and cannot be backed up until the entire restore sequence is completed.";
+    BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
+    RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
+    RESTORE_OF_CURRENT(3102, 16) "RESTORE cannot process database '{}' because it is in use by this session. It is \
+        recommended that the master database be used when performing this operation.";
+    RESTORE_OF_MASTER(3108, 16) "RESTORE cannot replace the database '{}' of the running instance. Start a new \
+        instance and attach the users' databases there.";
+    PAGE_RESTORE_OF(3111, 16) "Page {} is a control page which cannot be restored in isolation. To repair this page, \
+        the entire file must be restored.";
+    NO_ROLL_FORWARD(3117, 16) "The log or differential backup cannot be restored because no files are ready to \
+        rollforward.";
+    RESTORE_NO_DATABASE(3118, 16) "The database \"{}\" does not exist. RESTORE can only create a database when \
+        restoring either a full backup or a file backup of the primary file.";
+    RESTORE_PLANNING(3119, 16) "Problems were identified while planning for the RESTORE statement. Previous messages \
+        provide details.";
+    BACKUP_STRIPES_MISSING(3132, 16) "The media set has {} media families but only {} are provided. All members must \
+        be provided.";
+    BACKUP_SET_KIND(3135, 16) "The backup set in file '{}' was created by {} and cannot be used for this restore \
+        operation.";
+    DIFFERENTIAL_BASE_DIFFERS(3136, 16) "This differential backup cannot be restored because the database has not \
+        been restored to the correct earlier state.";
+    BACKUP_OF_TEMPDB(3147, 16) "Backup and restore operations are not allowed on database {}.";
+    RESTORE_OTHER_DATABASE(3154, 16) "The backup set holds a backup of a database other than the existing '{}' \
+        database.";
+    RESTORE_FILE_PLACE(3156, 16) "File '{}' cannot be restored to '{}'. Use WITH MOVE to identify a valid location \
+        for the file. ({})";
+    TAIL_NOT_BACKED_UP(3159, 16) "The tail of the log for the database \"{}\" has not been backed up. Use BACKUP LOG \
+        WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the WITH REPLACE or WITH \
+        STOPAT clause of the RESTORE statement to just overwrite the contents of the log.";
+    BACKUP_NEWER(3169, 16) "The backup on device '{}' was made by a version of hobt that is later than this one: {}.";
+    NO_BACKUP_CHECKSUMS(3187, 16) "RESTORE WITH CHECKSUM cannot be specified because the backup set does not contain \
+        checksum information.";
+    BACKUP_SET_DAMAGED(3189, 16) "Damage to the backup set was detected. ({})";
+    BACKUP_DEVICE(3201, 16) "Cannot open backup device '{}'. Operating system error {}.";
+    BACKUP_WRITE(3202, 16) "Write on \"{}\" failed: {}";
+    BACKUP_READ(3203, 16) "Read on \"{}\" failed: {}";
+    TOO_MANY_BACKUP_DEVICES(3205, 16) "Too many backup devices specified for backup or restore; only 64 are allowed.";
+    NO_BACKUP_DEVICE(3206, 16) "Backup device '{}' does not exist. Name a file: DISK = 'path'.";
+    BACKUP_PERCENT(3211, 10) "{} percent processed.";
+    MOVE_UNKNOWN_FILE(3234, 16) "Logical file '{}' is not part of database '{}'. Use RESTORE FILELISTONLY to list the \
+        logical file names.";
+    NOT_A_BACKUP(3241, 16) "The media family on device '{}' is incorrectly formed. It cannot be processed: {}.";
+    BACKUP_SET_CUT_SHORT(3256, 16) "The backup set on device '{}' was terminated while it was being created and is \
+        incomplete. RESTORE sequence is terminated abnormally.";
+    BACKUP_OTHER_MEDIA(3258, 16) "The volume on the device \"{}\" is not part of the media set that is currently \
+        being processed. Ensure that the backup devices are loaded with the correct media.";
+    BACKUP_SET_VALID(3262, 10) "The backup set on file {} is valid.";
     DUPLICATE_KEY_IGNORED(3604, 10) "Duplicate key was ignored.";
     EXECUTION_TIMES(3612, 10) "\n SQL Server Execution Times:\n   CPU time = {} ms,  elapsed time = {} ms.";
     COMPILE_TIMES(3613, 10) "SQL Server parse and compile time: \n   CPU time = {} ms, elapsed time = {} ms.";
@@ -545,6 +609,8 @@ errors! {
         within snapshot isolation.";
     DOOMED_AT_END_OF_BATCH(3998, 16) "Uncommittable transaction is detected at the end of the batch. The transaction \
         is rolled back.";
+    BACKUP_FILE_PROCESSED(4035, 10) "Processed {} pages for database '{}', file '{}' on file {}.";
+    NO_SUCH_BACKUP_SET(4038, 16) "Cannot find file ID {} on device '{}'.";
     MULTI_PART_IDENTIFIER(4104, 16) "The multi-part identifier \"{}\" could not be bound.";
     TARGET_COLUMN_IDENTIFIER(4104, 16) "The multi-part identifier \"{}.{}\" could not be bound.";
     WINDOW_NOT_ALLOWED(4108, 15) "Windowed functions can only appear in the SELECT or ORDER BY clauses.";
@@ -564,6 +630,24 @@ errors! {
     INVALID_WINDOW_FRAME(4193, 16) "'{}' is not a valid window frame and cannot be used with the OVER clause.";
     WINDOW_RANGE_BOUNDS(4194, 16) "RANGE is only supported with UNBOUNDED and CURRENT ROW window frame delimiters.";
     INVALID_ARGUMENT_VALUE(4199, 16) "Argument value {} is invalid for argument 3 of {} function.";
+    LOG_BACKUP_UNDER_SIMPLE(4208, 16) "The statement {} is not allowed while the recovery model is SIMPLE. Use BACKUP \
+        DATABASE or change the recovery model using ALTER DATABASE.";
+    LOG_BACKUP_WITHOUT_BASE(4214, 16) "BACKUP LOG cannot be performed because there is no current database backup.";
+    TAIL_WITH_BULK(4216, 16) "Minimally logged operations cannot be backed up when the database is unavailable.";
+    LOG_TOO_RECENT(4305, 16) "The log in this backup set begins at LSN {}, which is too recent to apply to the \
+        database. An earlier log backup that includes LSN {} can be restored.";
+    LOG_TOO_EARLY(4326, 16) "The log in this backup set terminates at LSN {}, which is too early to apply to the \
+        database. A more recent log backup that includes LSN {} can be restored.";
+    STOP_NOT_REACHED(4329, 10) "This log file contains records logged before the designated mark. The database is \
+        being left in the Restoring state so you can apply another log file.";
+    LOG_OF_ANOTHER_FORK(4330, 16) "This backup set cannot be applied because it is on a recovery path that is \
+        inconsistent with the database. The recovery path is the sequence of data and log backups that have brought \
+        the database to a particular recovery point. Find a compatible backup to restore.";
+    LOG_NOT_RESTORED(4333, 16) "The database cannot be recovered because the log was not restored.";
+    STOP_TOO_EARLY(4335, 16) "The specified STOPAT time is too early. All or part of the database is already rolled \
+        forward beyond that point.";
+    STOP_WITHIN_BULK(4341, 16) "This log backup contains bulk-logged changes. It cannot be used to stop at an \
+        arbitrary point in time.";
     CHANGE_OF_GROUPED(4403, 16) "Cannot update the view or function '{}' because it contains aggregates, or a \
         DISTINCT or GROUP BY clause, or PIVOT or UNPIVOT operator.";
     CHANGE_OF_JOINED(4405, 16) "View or function '{}' is not updatable because the modification affects multiple base \

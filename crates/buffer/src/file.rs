@@ -12,6 +12,7 @@ use crate::frames::{ExclusiveGuard, Latched, LoadClaim, Optimistic, OwnedFrame, 
 use crate::page_waits::WaitTotal;
 use crate::pool::{BufferPool, Dirty, RegisteredFile};
 use crate::run::PageRun;
+use crate::written::WrittenExtents;
 
 /// Page reads of one statement, as `SET STATISTICS IO` counts them. Many threads may add.
 #[derive(Debug, Default)]
@@ -83,6 +84,11 @@ impl PoolFile {
     /// The pool that the file is registered with.
     pub fn pool(&self) -> &Arc<BufferPool> {
         &self.pool
+    }
+
+    /// The extents of the file that were written.
+    pub fn written(&self) -> &WrittenExtents {
+        &self.registered.written
     }
 
     /// Stops all writes of this file's pages: their contents may be wrong.

@@ -86,6 +86,8 @@ mod state;
 mod statistics;
 #[deny(unsafe_code)]
 mod write_back;
+#[deny(unsafe_code)]
+mod written;
 
 pub use error::BufferError;
 pub use extension::ExtensionStatistics;
@@ -98,3 +100,4 @@ pub use pool::{BufferPool, Dirty, PoolFileDescription, PoolSettings};
 pub use run::PageRun;
 pub use snapshot::StateSnapshot;
 pub use statistics::{PageDescriptor, PoolFileStatistics, PoolStatistics};
+pub use written::WrittenExtents;

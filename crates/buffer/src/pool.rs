@@ -20,6 +20,7 @@ use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords, rese
 use crate::load_owner::{LoadOwner, LoadOwners};
 use crate::page_waits::{FileWaits, HobtPageWaits, WaitTotal};
 use crate::write_back::WRITE_BYTES_MAX;
+use crate::written::WrittenExtents;
 
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(10);
@@ -75,6 +76,7 @@ pub(crate) struct RegisteredFile {
     pub(crate) closed: AtomicBool,
     /// Its pages are no longer written.
     pub(crate) frozen: AtomicBool,
+    pub(crate) written: WrittenExtents,
     /// The number of pages that the file was last seen to have. It may have grown since.
     pages: AtomicU64,
 }
@@ -181,6 +183,7 @@ impl BufferPool {
             )),
             closed: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
+            written: WrittenExtents::default(),
             pages: AtomicU64::new(0),
         });
         match files.get_mut(index) {

@@ -158,6 +158,7 @@ impl BufferPool {
                 return Err(BufferError::Log(error));
             }
         }
+        file.written.note(first.page().number, u32::try_from(run.len()).unwrap_or(u32::MAX));
         let wait = Wait::begin_working(WaitType::WriteCompletion);
         let written = file.disk.write_at(&buffer, first.page().byte_offset());
         drop(wait);

@@ -22,6 +22,7 @@ mod error;
 #[cfg(test)]
 mod fuzz;
 mod heaps;
+mod history;
 mod identity;
 mod index_leaf;
 mod load;

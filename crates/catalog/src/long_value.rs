@@ -28,6 +28,8 @@ pub(crate) enum ValueClass {
     StatisticsFilter = 7,
     /// Counts shown for the partitions of an index, relative to the actual ones; `sub_id` is the index.
     ShownCounts = 9,
+    /// An entry of the history of backups; in `master` only.
+    History = 10,
 }
 
 /// The size of a piece in bytes: with the row's other columns it fits a page.

@@ -170,6 +170,23 @@ fn empty_map(header: &FileHeader, id: PageId) -> Box<PageBytes> {
 impl DataFile {
     /// Creates, locks and sizes a file and writes its header, not clean. Removes the file again if that fails.
     pub(crate) fn create(disk: &dyn Disk, plan: &FilePlan, guid: [u8; 16]) -> Result<DataFile, DiskError> {
+        let made = DataFile::create_without_header(disk, plan, guid)?;
+        if let Err(error) = made.write_header() {
+            drop(made);
+            // The first error is the one to report; a file left behind is later refused as existing.
+            let _ = disk.remove(&plan.path);
+            return Err(error);
+        }
+        Ok(made)
+    }
+
+    /// Creates, locks and sizes a file. Its header is written when the file is whole. Removes the file again if that
+    /// fails.
+    pub(crate) fn create_without_header(
+        disk: &dyn Disk,
+        plan: &FilePlan,
+        guid: [u8; 16],
+    ) -> Result<DataFile, DiskError> {
         let options = OpenOptions { create_new: true, read_only: false, direct: true };
         let file = disk.open(&plan.path, options)?;
         let (growth_pages, growth_percent) = growth_columns(plan.growth);
@@ -190,8 +207,7 @@ impl DataFile {
         let ready = made
             .disk
             .try_lock_exclusive()
-            .and_then(|()| made.disk.set_size(u64::from(plan.size_pages) * PAGE_SIZE as u64))
-            .and_then(|()| made.write_header());
+            .and_then(|()| made.disk.set_size(u64::from(plan.size_pages) * PAGE_SIZE as u64));
         if let Err(error) = ready {
             drop(made);
             // The first error is the one to report; a file left behind is later refused as existing.

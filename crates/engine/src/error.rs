@@ -55,6 +55,7 @@ impl EngineError {
             EngineError::Unavailable { database, state, reason } => match state {
                 DatabaseState::Suspect => errors::DATABASE_SUSPECT.with([&database, &reason]),
                 DatabaseState::Offline => errors::DATABASE_OFFLINE.with([&database]),
+                DatabaseState::Restoring => errors::DATABASE_RESTORING.with([&database]),
                 _ => errors::DATABASE_INACCESSIBLE.with([&database, &reason]),
             },
             EngineError::Instance { path, reason } => errors::DEVICE_ACTIVATION.with([&path.display(), &reason]),

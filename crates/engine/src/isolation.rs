@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 const ALLOWS_SNAPSHOT: i32 = 1;
 const READ_COMMITTED_SNAPSHOT: i32 = 2;
+/// Beside the isolation options: the database is being restored.
+pub(crate) const RESTORING: i32 = 1 << 16;
+/// Beside the isolation options: the database is a standby, which is read and restored further.
+pub(crate) const STANDBY: i32 = 1 << 17;
 
 /// An isolation option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +52,7 @@ impl IsolationOptions {
 
     /// The options encoded in `bits`; see [`IsolationOptions::bits`].
     pub(crate) fn of_bits(bits: i32) -> IsolationOptions {
-        IsolationOptions(AtomicI32::new(bits))
+        IsolationOptions(AtomicI32::new(bits & !(RESTORING | STANDBY)))
     }
 
     /// The options encoded as the row of `master` has them.

@@ -99,11 +99,13 @@ pub use definition::{
 };
 pub use error::{EngineError, disk_error, no_such_object, no_such_statistics, storage_error};
 pub use hobt_access::{FileShare, Fill};
+pub use hobt_backup::{Guid, HistoryEntry, Media, MediaLabel, Opening, SetFacts, SetKind, SetPlace};
 pub use hobt_buffer::ExtensionStatistics;
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{
-    BackgroundWork, CloneOptions, Created, DatabaseDescription, DatabaseUse, ExtensionDescription, Instance,
+    BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
+    ExtensionDescription, Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, StopPoint, TailRequest,
 };
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};

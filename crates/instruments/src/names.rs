@@ -90,6 +90,7 @@ named! {
         LogBuffer = "LOGBUFFER",
         LogMgrReserveAppend = "LOGMGR_RESERVE_APPEND",
         WriteCompletion = "WRITE_COMPLETION",
+        BackupIo = "BACKUPIO",
         PreemptiveCreateFile = "PREEMPTIVE_OS_CREATEFILE",
         PreemptiveDeleteFile = "PREEMPTIVE_OS_DELETEFILE",
         PreemptiveFileOps = "PREEMPTIVE_OS_FILEOPS",

@@ -9,6 +9,7 @@
 //! views by the crate `session` (behind [`SystemViews`]).
 
 mod automatic_statistics;
+mod backup;
 mod call;
 mod capture;
 mod change;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hobt_base::{SqlError, errors, number};
-use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
+use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table, name_equals};
 use hobt_engine::DatabaseUse;
 use hobt_files::FileBatches;
 use hobt_functions::FunctionContext;
@@ -35,6 +35,9 @@ use hobt_table::{
     AccessHint, Assumed, RowReading, RunSettings, StatementRun, TableRead, clustered_disabled, computed_rows,
 };
 use hobt_udf::NextValues;
+
+/// The database in which SQL Server keeps the history of backups.
+const MSDB: &str = "msdb";
 
 /// A table that a statement reads or changes.
 #[derive(Clone)]
@@ -217,6 +220,16 @@ impl Names<'_> {
         (database.id() != self.database.id()).then(|| database.clone())
     }
 
+    /// A table of `msdb`, which exists for the history of backups alone, unless there is a database of that name.
+    fn history_view(&self, name: &ObjectName) -> Option<SystemView> {
+        let is_msdb = name.database.as_ref().is_some_and(|database| name_equals(&database.value, MSDB));
+        let is_dbo = name.schema.as_ref().is_none_or(|schema| name_equals(&schema.value, "dbo"));
+        if !is_msdb || !is_dbo || self.environment.instance.databases().iter().any(|one| name_equals(&one.name, MSDB)) {
+            return None;
+        }
+        self.environment.views.view(MSDB, &name.name.value)
+    }
+
     fn system_view(&self, place: &Place) -> Option<SystemView> {
         self.environment.views.view(&place.schema, &place.name)
     }
@@ -235,6 +248,9 @@ impl NameResolver for Names<'_> {
         }
         if self.looks_without.is_some_and(|made| made.contains(&name.name.value.to_lowercase())) {
             return Err(invalid_object(name));
+        }
+        if let Some(view) = self.history_view(name) {
+            return Ok(self.view(view, &self.database, Vec::new()));
         }
         let place = self.place(name)?;
         let snapshot = place.database.snapshot();

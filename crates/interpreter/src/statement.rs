@@ -54,6 +54,7 @@ impl Interpreter<'_> {
             StatementKind::WaitFor { until, value } => self.wait_for(*until, value, position),
             StatementKind::Execute(call) => self.execute(call, caught_here),
             StatementKind::Dbcc(dbcc) => self.maintenance().dbcc(dbcc, position),
+            StatementKind::Backup(backup) => self.maintenance().back_up_or_restore(backup, position),
             StatementKind::Checkpoint { .. } => self.maintenance().checkpoint(),
             StatementKind::Kill { session, status_only } => self.kill(session, *status_only, position),
             StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration, position),
@@ -78,7 +79,9 @@ impl Interpreter<'_> {
             StatementKind::CreateFunction(create) => self.definitions().create_function(create, statement),
             StatementKind::CreateProcedure(create) => self.definitions().create_procedure(create, statement),
             StatementKind::CreateSchema { name, .. } => self.definitions().create_schema(name),
-            StatementKind::BeginTransaction { name } => self.transactions().begin_transaction(name.as_ref(), position),
+            StatementKind::BeginTransaction { name, mark } => {
+                self.transactions().begin_transaction(name.as_ref(), mark.as_deref(), position)
+            }
             StatementKind::Commit { delayed_durability, .. } => {
                 self.transactions().commit_transaction(*delayed_durability == Some(true), position)
             }

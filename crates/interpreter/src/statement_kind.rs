@@ -247,6 +247,8 @@ pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(Entry<1>
         StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
             (errors::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
         }
+        StatementKind::Backup(backup) if backup.restore => (errors::NOT_IN_USER_TRANSACTION, "RESTORE"),
+        StatementKind::Backup(_) => (errors::NOT_IN_USER_TRANSACTION, "BACKUP"),
         StatementKind::Reconfigure { .. } => (errors::NOT_IN_USER_TRANSACTION, "CONFIG"),
         _ => return None,
     })

@@ -193,12 +193,19 @@ impl Transactions<'_, '_> {
     pub(super) fn begin_transaction(
         &mut self,
         name: Option<&TransactionName>,
+        mark: Option<&str>,
         position: Position,
     ) -> Result<Outcome, Failure> {
         let name = self.transaction_name(name)?;
+        if mark.is_some() && name.is_none() {
+            return Err(errors::MARK_WITHOUT_NAME.error().at(position).into());
+        }
         match &mut self.batch.state.transaction {
             Some(open) => open.count += 1,
-            None => self.open_transaction(name).map_err(|error| error.at(position))?,
+            None => self.open_transaction(name.clone()).map_err(|error| error.at(position))?,
+        }
+        if let (Some(open), Some(name), Some(mark)) = (&self.batch.state.transaction, &name, mark) {
+            open.transaction().set_mark(name, mark);
         }
         self.batch.note_transaction();
         Ok(Outcome::QUIET)

@@ -7,19 +7,21 @@
 //! 88 name length u16 | 90 name UTF-8
 //! 476 block u32 | 480 start u64 | 488 read from u64
 //! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
+//! 4032 chain u64 | 4040 floor u64 | 4048 fork 16 bytes | 4064 time i64 | 4072 base u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn; the newer sound one is valid. Segments follow one another from 8 KiB
 //! on, in the order of the entries. These fields are valid only in the first file's header, whose place is 0: life,
 //! redo start, read from (where the end of the log is searched, and analysis begins), block (where a block at or before
 //! that position lies in its segment, in units of 4 KiB), keep (the first record that is still needed, by a transaction
 //! that may have to be undone), retain (the first that still exists, for a backup of the log), the number of files, the
-//! file being removed, and start (the position where the log began when it was created).
+//! file being removed, start (the position where the log began when it was created), and what backups need
+//! ([`ChainState`]).
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
 
 use crate::block::BLOCK_UNIT;
-use crate::{LogError, RecoveryStart, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::{ChainState, LogError, RecoveryStart, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 const MAGIC: [u8; 4] = *b"HLF3";
 const NAME: usize = 88;
@@ -30,8 +32,13 @@ const START: usize = 480;
 const READ_FROM: usize = 488;
 const ENTRIES: usize = 496;
 /// The most changes of the segment size as a file grows.
-const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
-const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= BLOCK && READ_FROM + 8 == ENTRIES);
+const ENTRIES_MAX: usize = (CHAIN - ENTRIES) / 16;
+const CHAIN: usize = BLOCK_UNIT - 64;
+const FLOOR: usize = CHAIN + 8;
+const FORK: usize = FLOOR + 8;
+const TIME: usize = FORK + 16;
+const BASE: usize = TIME + 8;
+const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= BLOCK && READ_FROM + 8 == ENTRIES && BASE + 8 <= BLOCK_UNIT);
 /// The offset of the first segment of a file. Before it is the header; after it are records or zeros.
 pub const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
@@ -61,6 +68,7 @@ pub(crate) struct FileHeader {
     pub(crate) retain: Lsn,
     /// The position where the log began when it was created.
     pub(crate) start: Lsn,
+    pub(crate) chain: ChainState,
     pub(crate) growth_bytes: u64,
     pub(crate) bytes_max: u64,
     pub(crate) name: String,
@@ -133,6 +141,11 @@ impl FileHeader {
         page[BLOCK..BLOCK + 4].copy_from_slice(&block.to_le_bytes());
         page[START..START + 8].copy_from_slice(&self.start.0.to_le_bytes());
         page[READ_FROM..READ_FROM + 8].copy_from_slice(&self.read_from.0.to_le_bytes());
+        page[CHAIN..CHAIN + 8].copy_from_slice(&self.chain.from.0.to_le_bytes());
+        page[FLOOR..FLOOR + 8].copy_from_slice(&self.chain.floor.0.to_le_bytes());
+        page[FORK..FORK + 16].copy_from_slice(&self.chain.fork);
+        page[TIME..TIME + 8].copy_from_slice(&self.chain.time.to_le_bytes());
+        page[BASE..BASE + 8].copy_from_slice(&self.chain.base.to_le_bytes());
         page[72..80].copy_from_slice(&self.growth_bytes.to_le_bytes());
         page[80..88].copy_from_slice(&self.bytes_max.to_le_bytes());
         assert!(self.name.len() <= NAME_BYTES_MAX, "names are limited to 128 characters before they come here");
@@ -213,6 +226,13 @@ impl FileHeader {
             keep: Lsn(keep),
             retain: Lsn(retain),
             start: Lsn(u64_at(START)),
+            chain: ChainState {
+                from: Lsn(u64_at(CHAIN)),
+                floor: Lsn(u64_at(FLOOR)),
+                fork: page[FORK..FORK + 16].try_into().ok()?,
+                time: u64_at(TIME).cast_signed(),
+                base: u64_at(BASE),
+            },
             growth_bytes: u64_at(72),
             bytes_max: u64_at(80),
             name,
@@ -248,6 +268,7 @@ mod tests {
             keep: Lsn(8),
             retain: Lsn(8),
             start: Lsn(8),
+            chain: ChainState::default(),
             growth_bytes: 0,
             bytes_max: 0,
             name: "log".to_owned(),

@@ -122,6 +122,7 @@ fn header_of(number: u32) -> Vec<u8> {
         keep: Lsn(4096),
         retain: LSN_FIRST,
         start: LSN_FIRST,
+        chain: crate::ChainState { from: Lsn(9000), floor: Lsn(8), fork: [3; 16], time: -7, base: 9 },
         growth_bytes: 64 << 20,
         bytes_max: 1 << 40,
         name: "tests_log".repeat(number as usize),

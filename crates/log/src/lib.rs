@@ -33,6 +33,7 @@ use std::sync::Arc;
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
+pub use backup::{ChainState, LogHold, for_each_saved};
 pub use error::LogError;
 pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile, Unlisted};

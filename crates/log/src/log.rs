@@ -118,7 +118,7 @@ impl std::fmt::Debug for Filling {
 pub struct Log {
     id: u64,
     life: u64,
-    ring: Ring,
+    pub(crate) ring: Ring,
     /// Where the last checkpoint began, with its epoch, packed like the ring's tail.
     begin: AtomicU64,
     checkpointing: Ranked<Mutex<()>>,
@@ -129,6 +129,8 @@ pub struct Log {
     marks: Ranked<Mutex<Marks>>,
     /// The first position that backups need.
     pub(crate) backup: AtomicU64,
+    /// The first positions that running backups need.
+    pub(crate) holds: Mutex<Vec<Lsn>>,
     waiters: Waiters,
     durable: AtomicU64,
     pub(crate) room: Room,
@@ -212,6 +214,7 @@ impl Log {
             segments: Ranked::new(Rank::LogSegments, Mutex::new(segments)),
             marks: Ranked::new(Rank::LogMarks, Mutex::new(marks)),
             backup: AtomicU64::new(NO_BACKUP),
+            holds: Mutex::default(),
             waiters: Waiters::default(),
             durable: AtomicU64::new(end.0),
             failed: OnceLock::new(),
@@ -306,7 +309,7 @@ impl Log {
         Appended { lsn: Lsn(place.start), end: Lsn(place.end) }
     }
 
-    fn put(&self, place: Place, record: &NewRecord<'_>, wanted: bool) -> Result<(), LogError> {
+    pub(crate) fn put(&self, place: Place, record: &NewRecord<'_>, wanted: bool) -> Result<(), LogError> {
         let mut copied = self.ring.copied();
         if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
@@ -531,7 +534,8 @@ impl Log {
         let mut marks = self.marks.lock();
         let offset = segments.block_before(&marks, start.read_from);
         let first = &mut segments.files[0];
-        let retain = self.needed_by_backup().max(first.header.retain).min(start.keep);
+        let kept = self.needed_by_backup().min(self.first_held());
+        let retain = kept.max(first.header.retain).min(start.keep);
         (first.header.redo_start, first.header.keep, first.header.retain) = (start.redo, start.keep, retain);
         (first.header.read_from, first.header.read_from_offset) = (start.read_from, offset);
         let disk = Arc::clone(&first.disk);

@@ -20,6 +20,8 @@ const BEFORE_BYTES: u64 = 256 << 10;
 /// Reads records of one log.
 pub struct LogReader {
     log: Arc<Log>,
+    /// How many bytes of blocks before the wanted one are read with it.
+    slack: u64,
     /// Neighbouring blocks of one segment. `None` until a block is read: most rollbacks find their records in the ring.
     buffer: Option<AlignedBuffer>,
     /// The file that they were read from, and where they begin in it.
@@ -66,7 +68,32 @@ pub(crate) struct SegmentPlace {
 impl LogReader {
     /// A reader of `log`.
     pub fn new(log: &Arc<Log>) -> LogReader {
-        LogReader { log: Arc::clone(log), buffer: None, source: None, blocks: Vec::new() }
+        LogReader { log: Arc::clone(log), slack: BEFORE_BYTES, buffer: None, source: None, blocks: Vec::new() }
+    }
+
+    /// A reader of `log` that reads it forwards.
+    pub fn forwards(log: &Arc<Log>) -> LogReader {
+        LogReader { slack: 0, ..LogReader::new(log) }
+    }
+
+    /// The bytes of all records from the one at `lsn` to the end of its block. They are durable, and kept
+    /// ([`Log::hold`]). Blocks while they are read (`IO_COMPLETION`).
+    ///
+    /// # Errors
+    /// There is no memory for its buffer, the file cannot be read, the block is damaged, or no durable record is at
+    /// `lsn`.
+    pub fn bytes_from(&mut self, lsn: Lsn) -> Result<&[u8], LogError> {
+        if self.log.durable() <= lsn {
+            return Err(self.missing(lsn));
+        }
+        let place = match self.place_of(lsn) {
+            Some(place) => place,
+            None => self.read_block(lsn)?,
+        };
+        self.verify(place)?;
+        let records = self.blocks[place].records();
+        let at = records.start + (lsn.0 - self.blocks[place].header.first.0) as usize;
+        Ok(&self.buffer()[at..records.end])
     }
 
     /// The record at `lsn`, which was appended and is still needed: its transaction is open. Blocks while it is read
@@ -112,7 +139,7 @@ impl LogReader {
 
     /// Reads the block of a record, and its neighbours as far as they fit the buffer. Returns its place in `blocks`.
     fn read_block(&mut self, lsn: Lsn) -> Result<usize, LogError> {
-        let segment = self.log.place_of(lsn, BEFORE_BYTES).ok_or_else(|| self.missing(lsn))?;
+        let segment = self.log.place_of(lsn, self.slack).ok_or_else(|| self.missing(lsn))?;
         let mut from = segment.from;
         if self.buffer.is_none() {
             self.buffer = Some(AlignedBuffer::new(BLOCK_BYTES_MAX)?);

@@ -9,7 +9,7 @@ use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
 use crate::file_header::{FileHeader, SEGMENTS_START};
 use crate::marks::Marks;
 use crate::reader::SegmentPlace;
-use crate::{LogError, LogFile};
+use crate::{ChainState, LogError, LogFile};
 
 /// The fewest segments of a log file: with fewer, little would be free while one is being filled.
 const SEGMENTS_MIN: u64 = 4;
@@ -277,6 +277,7 @@ pub(crate) fn create_file(
         keep: start,
         retain: start,
         start,
+        chain: ChainState::default(),
         growth_bytes: file.growth_bytes,
         bytes_max: file.bytes_max,
         name: file.name.clone(),

@@ -1,8 +1,9 @@
 //! Which extents of a file are allocated: one bit an extent, 1 for allocated.
 //!
 //! A file is divided into intervals of [`INTERVAL_PAGES`] pages. The first extent of each interval is reserved for
-//! allocation pages. Its page 2 is the map; pages 6 and 7 are reserved for the maps of extents changed since the last
-//! full backup and of extents changed by bulk loads. Page 0 of the file is its header, page 1 the header's copy.
+//! allocation pages. Its page 2 is the map; pages 3 and 4 are for the map of extents written since the last full backup
+//! ([`WrittenMap`](crate::WrittenMap)). Page 0 of the file is its header, page 1 the header's copy; the first file has its
+//! boot page and the copy of that in pages 5 and 6.
 
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE};
 

@@ -52,6 +52,8 @@ pub enum PageType {
     FileHeader = 15,
     /// The database's own description, in its first file.
     Boot = 13,
+    /// Which extents of an interval were written since the last full backup.
+    WrittenMap = 16,
 }
 
 impl PageType {
@@ -66,6 +68,7 @@ impl PageType {
             10 => PageType::RunList,
             13 => PageType::Boot,
             15 => PageType::FileHeader,
+            16 => PageType::WrittenMap,
             _ => return None,
         })
     }
@@ -81,6 +84,7 @@ impl PageType {
             PageType::RunList => "IAM_PAGE",
             PageType::Boot => "BOOT_PAGE",
             PageType::FileHeader => "FILEHEADER_PAGE",
+            PageType::WrittenMap => "DIFF_MAP_PAGE",
         }
     }
 }

@@ -35,6 +35,7 @@ mod leaf_split;
 mod row_image;
 mod row_page;
 mod run_list;
+mod written_map;
 
 pub use allocation::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, RESERVED_PAGES, map_page_of,
@@ -55,6 +56,7 @@ pub use leaf_split::LeafSplit;
 pub use row_image::{ColumnValue, RowImage};
 pub use row_page::{RowPage, StoredValue, check_row_page};
 pub use run_list::{RUNS_PER_PAGE, Run, RunContents, RunListPage};
+pub use written_map::{WrittenMap, WrittenSince};
 
 use hobt_base::PAGE_SIZE;
 

@@ -22,6 +22,7 @@ use hobt_log::{
     AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, RoomFor, TruncationWait, record_bytes,
 };
 
+use crate::commit_time::{LogMark, commit_now};
 use crate::decision::{
     CommitError, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes, read_prepare,
 };
@@ -42,6 +43,11 @@ pub const DECISION_RECORD: u8 = 4;
 /// The kind of the record by which a checkpoint writes down an entry of the transaction table
 /// ([`TransactionEntry`](crate::TransactionEntry)).
 pub const ENTRY_RECORD: u8 = 5;
+/// The kind of the record of a mark ([`LogMark`]), before the commit record of its transaction.
+pub const MARK_RECORD: u8 = 6;
+
+/// The kind of the record that names runs which loads fill past the log: a backup of the log has to copy them.
+pub const LOADING_RECORD: u8 = 7;
 
 /// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
@@ -848,7 +854,7 @@ impl LogChain {
 
     /// Commits the transaction, whose only chain this is.
     fn commit(&self, asks_for_delay: bool) -> Result<(), LogError> {
-        let appended = self.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
+        let appended = self.append(COMMIT_RECORD, &commit_now(), &RecordEffect::default())?;
         if planted::has(Bug::CommitNotDurable) {
             return Ok(());
         }
@@ -928,6 +934,16 @@ impl LogChains {
     /// Nothing is to be undone any more.
     pub(crate) fn forget_undo(&self) {
         self.all().iter().for_each(|chain| chain.forget_undo());
+    }
+
+    /// Notes a mark in the logs of all databases that the transaction has changed, just before it commits.
+    pub(crate) fn mark(&self, mark: &LogMark) -> Result<(), LogError> {
+        let payload = mark.encode();
+        for chain in self.all().iter().filter(|chain| !chain.is_empty()) {
+            chain.reserve(payload.len())?;
+            chain.append(MARK_RECORD, &payload, &RecordEffect::default())?;
+        }
+        Ok(())
     }
 
     /// Commits the transaction, in all databases or in none. Returns when that is durable, or before if the transaction

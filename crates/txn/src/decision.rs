@@ -18,6 +18,7 @@ use hobt_instruments::schedule::Mutex;
 use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
+use crate::commit_time::{TIME_BYTES, commit_now, decision_in_commit};
 use crate::global_transaction::{DatabaseGuid, GlobalTransaction};
 use crate::transaction_table::RecordEffect;
 
@@ -202,7 +203,7 @@ pub(crate) const PREPARE_BYTES: usize = size_of::<DatabaseGuid>() + size_of::<u6
 
 /// Bytes of the payload of a commit record that decides for `participants` other databases.
 pub(crate) const fn decision_bytes(participants: usize) -> usize {
-    size_of::<u64>() + participants * size_of::<DatabaseGuid>()
+    TIME_BYTES + size_of::<u64>() + participants * size_of::<DatabaseGuid>()
 }
 
 /// Commits a transaction that has written into several logs, the first of which is the coordinator's. Returns when the
@@ -233,7 +234,7 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
     }
     for chain in participants {
         // It is decided. A log that fails now learns of it when it is recovered.
-        if let Ok(appended) = chain.append(COMMIT_RECORD, &[], &RecordEffect::default()) {
+        if let Ok(appended) = chain.append(COMMIT_RECORD, &commit_now(), &RecordEffect::default()) {
             decider.participant_committed(coordinator.id(), chain.log(), appended.lsn);
         }
     }
@@ -244,7 +245,8 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
 fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn, LogError> {
     let log = coordinator.log();
     let life = log.log().life();
-    let mut payload = life.to_le_bytes().to_vec();
+    let mut payload = commit_now().to_vec();
+    payload.extend_from_slice(&life.to_le_bytes());
     participants.iter().for_each(|chain| payload.extend_from_slice(&chain.log().guid));
     let mut decisions = log.decisions.0.lock();
     let appended = coordinator.append(COMMIT_RECORD, &payload, &RecordEffect::default())?;
@@ -275,9 +277,10 @@ pub fn read_prepare(number: u64, payload: &[u8]) -> Option<GlobalTransaction> {
     rest.is_empty().then_some(GlobalTransaction { coordinator: *coordinator, life, number })
 }
 
-/// The decision in a commit record of the transaction `number` that is not empty; `None` if the payload is malformed.
+/// The decision in a commit record of the transaction `number` that has one ([`decision_in_commit`]); `None` if the
+/// payload is malformed.
 pub fn read_commit(number: u64, payload: &[u8]) -> Option<RecoveredDecision> {
-    let (life, rest) = word(payload)?;
+    let (life, rest) = word(decision_in_commit(payload))?;
     Some(RecoveredDecision { life, number, participants: guids(rest)? })
 }
 
@@ -297,7 +300,7 @@ mod tests {
         for length in 0..64_usize {
             let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
             assert_eq!(read_prepare(1, &bytes).is_some(), length == 24, "{length}");
-            assert_eq!(read_commit(1, &bytes).is_some(), length > 8 && (length - 8) % 16 == 0, "{length}");
+            assert_eq!(read_commit(1, &bytes).is_some(), length > 16 && length % 16 == 0, "{length}");
             assert_eq!(read_decision(&bytes).is_some(), length > 16 && length % 16 == 0, "{length}");
         }
     }

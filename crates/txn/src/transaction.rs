@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{SessionId, Stamp};
 use hobt_instruments::schedule::Mutex;
 
+use crate::clock::time_of_day;
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::notes::Notes;
@@ -17,7 +18,7 @@ use crate::row_undo::RowUndo;
 use crate::undo::{Action, Positions, Registered, run, undo};
 use crate::undo_error::UndoError;
 use crate::undo_memory::UndoMemory;
-use crate::{LogChains, Running, Snapshot};
+use crate::{LogChains, LogMark, Running, Snapshot};
 
 /// A unit of changes that are kept or undone together: one statement, or all statements from `BEGIN TRANSACTION` on.
 ///
@@ -31,6 +32,8 @@ pub struct Transaction {
     pub(crate) chains: LogChains,
     /// Its commit may return before it is durable.
     asks_for_delay: AtomicBool,
+    /// The mark that its commit leaves in the logs.
+    mark: Mutex<Option<LogMark>>,
     /// Its entry in the list of running transactions, if readers need to know of it.
     pub(crate) running: Mutex<Option<Arc<Running>>>,
     /// What its statements see under `SNAPSHOT`, from the first read on.
@@ -76,7 +79,7 @@ impl Transaction {
     /// A transaction of a session. `stamp` is its position in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
-        let (chains, asks_for_delay, running, snapshot, locks, undo, commit, held) = Default::default();
+        let (chains, asks_for_delay, mark, running, snapshot, locks, undo, commit, held) = Default::default();
         let undo_memory = UndoMemory::default();
         Arc::new(Transaction {
             session,
@@ -84,6 +87,7 @@ impl Transaction {
             lock_owner,
             chains,
             asks_for_delay,
+            mark,
             running,
             snapshot,
             locks,
@@ -122,6 +126,12 @@ impl Transaction {
     /// everything after it.
     pub fn delay_durability(&self) {
         self.asks_for_delay.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets its commit leave a mark in the log of each database that it has changed, at which a restore can stop.
+    pub fn set_mark(&self, name: &str, description: &str) {
+        let (name, description) = (name.to_owned(), description.to_owned());
+        *self.mark.lock() = Some(LogMark { time: 0, name, description });
     }
 
     /// Makes the transaction's end release all that is locked for it in `locks`.
@@ -203,6 +213,12 @@ impl Transaction {
         if planted::has(Bug::PublicationBeforeDurability) {
             let running = self.running.lock().take();
             drop(running);
+        }
+        if let Some(mark) = self.mark.lock().take()
+            && let Err(error) = self.chains.mark(&LogMark { time: time_of_day(), ..mark })
+        {
+            let _of_the_same = self.roll_back();
+            return Err(UndoError(format!("its mark could not be written to the log, and it was undone: {error}")));
         }
         match self.chains.commit(self.asks_for_delay.load(Ordering::Relaxed)) {
             Ok(()) => {}

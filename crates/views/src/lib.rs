@@ -7,6 +7,7 @@
 //! No other crate knows the names and columns of `sys.*` and of the dynamic management views. Their rows come from the
 //! crates that keep the counters, and from the [`Registry`]: the connected sessions and what they run.
 
+mod backups;
 mod catalog;
 mod columns;
 mod compatibility;
@@ -113,6 +114,7 @@ pub struct Views {
 
 /// The definitions of views, by subject.
 static DEFINITIONS: &[&[Definition]] = &[
+    backups::VIEWS,
     catalog::VIEWS,
     compatibility::VIEWS,
     constraints::VIEWS,

@@ -14,6 +14,7 @@ use hobt_instruments::{Wait, WaitType, waits};
 use hobt_page::{PageBytes, PageHeader, Run, RunContents, seal};
 use hobt_txn::StatementContext;
 
+use crate::storage::OpenRun;
 use crate::{AccessError, Hobt};
 
 /// Pages written at once.
@@ -33,6 +34,8 @@ pub(crate) struct RunWriter {
     in_flight: usize,
     next_extents: u32,
     runs: Vec<Run>,
+    /// The runs, as backups see them.
+    open_runs: Vec<OpenRun>,
     /// The record of the last run's allocation. Pages are stamped with it, so that recovery does not take them for
     /// older ones.
     lsn: Lsn,
@@ -58,6 +61,7 @@ impl RunWriter {
             in_flight: 0,
             next_extents,
             runs: Vec::new(),
+            open_runs: Vec::new(),
             lsn: Lsn(0),
             logged: Lsn(0),
             following: None,
@@ -73,6 +77,9 @@ impl RunWriter {
                 Some(following) => following,
                 None => self.allocate()?,
             };
+            self.open_runs.push(self.hobt.storage().load_begins((run.first, run.page_count / EXTENT_PAGES)));
+            let file = self.hobt.storage().file(run.first.file)?;
+            file.pool_file().written().note(run.first.number, run.page_count);
             self.runs.push(run);
             self.lsn = lsn;
         }
@@ -119,6 +126,8 @@ impl RunWriter {
             self.logged = storage.log_loaded(self.hobt.identity(), &chain, id, page)?;
             PageHeader::stamp_lsn(page, self.logged);
             seal(page);
+        } else if let Some(open) = self.open_runs.last_mut() {
+            self.logged = self.logged.max(open.note_unlogged()?);
         }
         self.filled += 1;
         waits::note_pages_dirtied(1);
@@ -209,6 +218,7 @@ impl RunWriter {
             self.reap()?;
         }
         assert!(self.following.is_none(), "the page that was announced has been written");
+        self.open_runs.clear();
         if let Some(run) = self.runs.last_mut() {
             let keep = run.used.next_multiple_of(EXTENT_PAGES);
             let unused = (run.page_count - keep) / EXTENT_PAGES;
@@ -231,6 +241,7 @@ impl Drop for RunWriter {
         }
         self.buffer = None;
         self.spare.clear();
+        self.open_runs.clear();
         self.context.memory().shrink(self.held_bytes);
     }
 }

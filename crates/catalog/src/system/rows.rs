@@ -279,7 +279,8 @@ system_row! {
         guid: [u8; 16] = "guid",
         /// When it was created.
         created: Timestamp = "created",
-        /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, added up.
+        /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, 65536 while it is being restored, 131072
+        /// while it is a standby, added up.
         isolation: i32 = "isolation",
         /// Whether it is listed and must not be opened.
         is_offline: bool = "isoffline",

@@ -13,7 +13,7 @@ use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, S
 use hobt_disk::{Disk, DiskError};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
-use hobt_log::{LSN_FIRST, Recovered};
+use hobt_log::{ChainState, LSN_FIRST, Recovered};
 use hobt_page::BootPage;
 use hobt_txn::{StatementContext, TransactionLog};
 
@@ -169,6 +169,11 @@ impl Database {
         }
         let tag = first.header.database_tag();
         let (log, recovered) = open_log(parts, &old)?;
+        let floor = log.log().chain().unwrap_or_default().floor;
+        if log.log().end() < floor {
+            log.log().close();
+            return Err(suspect("its log was not restored up to where its pages are".to_owned()));
+        }
         let storage = Storage::new(old.id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
         let opened = Database::open_in(parts, old, &boot, &storage, recovered);
         match &opened {
@@ -261,6 +266,14 @@ impl Database {
         }
         if let Some(log) = database.storage.log() {
             log.log().recovery_ended();
+            let chain = log.log().chain().unwrap_or_default();
+            if chain.floor != Lsn(0) {
+                // It was restored. What is written to the log from here on is not what others restored from the same
+                // backups write.
+                let fork = crate::database::differential::new_fork(chain.fork);
+                let noted = log.log().set_chain(ChainState { fork, ..ChainState::default() });
+                noted.map_err(|error| database.storage_error(error.into()))?;
+            }
         }
         if !parts.checkpoints_by_hand {
             database.undo_behind_opening();
@@ -321,7 +334,13 @@ impl Database {
             closed: AtomicBool::new(false),
             undo: Default::default(),
             redo_rate: made.redo_rate,
+            differential: Default::default(),
+            data_backup: Mutex::default(),
+            log_backup: Mutex::default(),
         });
+        if database.id != TEMPDB {
+            database.read_written();
+        }
         database.heed_options();
         database.read_shown_counts()?;
         if !parts.checkpoints_by_hand {

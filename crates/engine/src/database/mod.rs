@@ -18,6 +18,7 @@ mod clone;
 mod column;
 mod constraint;
 mod current_row;
+pub(crate) mod differential;
 mod file_removal;
 mod files;
 mod foreign_key;
@@ -194,6 +195,11 @@ pub struct Database {
     /// What a crash has left open and is not undone yet.
     undo: left_open::UndoBehind,
     redo_rate: recovery_time::RedoRate,
+    differential: differential::Differential,
+    /// Held while a backup of its pages runs: no file comes or goes.
+    pub(crate) data_backup: Mutex<()>,
+    /// Held while a backup of its log runs.
+    pub(crate) log_backup: Mutex<()>,
 }
 
 impl std::fmt::Debug for Database {

@@ -181,6 +181,7 @@ impl Database {
             hobt.save_counts().map_err(|error| self.storage_error(error))?;
         }
         self.storage.flush().map_err(|error| self.storage_error(error))?;
+        self.save_written()?;
         self.write_headers(files)?;
         self.storage.end_checkpoint(begun).map_err(|error| self.storage_error(error))
     }

@@ -242,7 +242,7 @@ impl Instance {
     }
 
     /// Inspects the files of an unused database again, as a start does.
-    fn look_again(&self, entry: &Entry) {
+    pub(super) fn look_again(&self, entry: &Entry) {
         let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
         // Released during the close: views of databases need the lock. A database in transition is not opened.
         let before = std::mem::replace(&mut *entry.state.lock(), closed);

@@ -3,6 +3,7 @@
 mod alter;
 mod attach;
 mod background;
+mod backup;
 mod clone;
 mod create;
 mod extension;
@@ -12,6 +13,7 @@ mod log_files;
 mod making;
 mod plan;
 mod registry;
+mod restore;
 mod running;
 mod start;
 
@@ -41,10 +43,12 @@ use registry::{EntryState, Registry};
 use running::{Begun, Close, Running};
 
 pub use background::BackgroundWork;
+pub use backup::{BackupDone, BackupRequest, BackupWhat, ObserveBackup, TailRequest};
 pub use clone::CloneOptions;
 pub use create::Created;
 pub use extension::ExtensionDescription;
 pub use registry::{DatabaseDescription, DatabaseUse};
+pub use restore::{RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
 
 /// A folder of databases that is open.
 pub struct Instance {

@@ -242,6 +242,18 @@ impl Registry {
         self.entries.lock().insert(entry.id, (Arc::new(entry), Some(Held::default())));
     }
 
+    /// Inserts an entry that cannot be used until the result is dropped.
+    pub(super) fn insert_in_transition(&self, entry: Entry) -> Transition<'_> {
+        let id = entry.id;
+        self.entries.lock().insert(id, (Arc::new(entry), None));
+        Transition { registry: self, id }
+    }
+
+    /// Replaces the entry of a database that is in transition.
+    pub(super) fn replace(&self, entry: Entry) {
+        self.entries.lock().insert(entry.id, (Arc::new(entry), None));
+    }
+
     /// Every entry, by id.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         self.entries.lock().values().map(|(entry, _)| Arc::clone(entry)).collect()

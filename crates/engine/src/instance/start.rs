@@ -26,7 +26,7 @@ use crate::database::{
     primary_filegroup,
 };
 use crate::error::{EngineError, Result, of_catalog};
-use crate::isolation::IsolationOptions;
+use crate::isolation::{IsolationOptions, RESTORING};
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, LOCK_FILE, resolve_folder};
@@ -334,7 +334,13 @@ impl Start<'_> {
         if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
             return Err(EngineError::Statement(errors::DATABASE_LISTED_WRONGLY.with([&row.name])));
         }
-        let state = if row.is_offline { EntryState::offline() } else { inspect(self.disk, &paths, row.guid) };
+        let state = if row.is_offline {
+            EntryState::offline()
+        } else if row.isolation & RESTORING != 0 {
+            EntryState::restoring()
+        } else {
+            inspect(self.disk, &paths, row.guid)
+        };
         let boot = match &state {
             // A boot page that cannot be read is reported when the database is opened.
             EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),

@@ -2,6 +2,7 @@
 
 mod across;
 mod attach;
+mod backup;
 mod damage;
 mod databases;
 mod definitions;

@@ -85,7 +85,7 @@ fn after_a_full_backup_the_log_is_kept_until_it_is_backed_up_also_over_restarts(
 }
 
 /// Loads `count` rows into table `t`, and commits.
-fn load(instance: &Instance, database: &DatabaseUse, count: i32) {
+pub(crate) fn load(instance: &Instance, database: &DatabaseUse, count: i32) {
     let ctx = instance.statement_context(SessionId(51), 1, Arc::<AtomicBool>::default()).expect("open");
     let hobt = database.hobt(table(database, "t").base_index().partitions[0].hobt).expect("a heap");
     let mut loader = Loader::new(Arc::clone(&hobt), Arc::clone(&ctx));

@@ -11,6 +11,10 @@ pub(crate) fn what_could_not_be_done(statement: &StatementKind, error: &SqlError
         StatementKind::CreateDatabase(create) if create.attach.is_none() => {
             is_of_file(error).then(|| errors::DATABASE_NOT_CREATED.error())
         }
+        StatementKind::Backup(backup) => {
+            let what = format!("{} {}", if backup.restore { "RESTORE" } else { "BACKUP" }, backup.what.value);
+            Some(errors::BACKUP_TERMINATED.with([&what.to_uppercase()]))
+        }
         _ => None,
     }
 }

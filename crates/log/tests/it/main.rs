@@ -1,5 +1,6 @@
 //! The log from outside: its guarantees across crashes, faults and many writers.
 
+mod backup;
 mod crash;
 mod files;
 mod full;

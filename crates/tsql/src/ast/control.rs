@@ -322,6 +322,22 @@ pub enum BackupOption {
         /// The path.
         path: Literal,
     },
+    /// `NAME = @variable`.
+    Variable {
+        /// The name in upper case.
+        name: String,
+        /// The variable.
+        value: Expression,
+    },
+    /// `STOPATMARK | STOPBEFOREMARK = 'mark' [AFTER 'time']`.
+    Mark {
+        /// Whether it is `STOPBEFOREMARK`.
+        is_before: bool,
+        /// The mark, a string or a variable.
+        mark: Expression,
+        /// `AFTER`.
+        after: Option<Expression>,
+    },
     /// Any other option.
     Item(OptionItem),
 }

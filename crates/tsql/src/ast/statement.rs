@@ -173,6 +173,8 @@ pub enum StatementKind {
     BeginTransaction {
         /// Its name.
         name: Option<TransactionName>,
+        /// `WITH MARK`: the description, empty if absent.
+        mark: Option<String>,
     },
     /// `COMMIT [TRANSACTION | WORK]`.
     Commit {

@@ -45,7 +45,15 @@ impl Parser<'_> {
         self.advance();
         if self.at(Keyword::TRAN) || self.at(Keyword::TRANSACTION) {
             self.advance();
-            return Ok(StatementKind::BeginTransaction { name: self.optional_transaction_name() });
+            let name = self.optional_transaction_name();
+            let mut mark = None;
+            if self.at(Keyword::WITH) && self.next_is_word("MARK") {
+                self.advance();
+                self.advance();
+                let is_text = matches!(self.current.kind, TokenKind::String | TokenKind::NationalString);
+                mark = Some(if is_text { self.string()? } else { String::new() });
+            }
+            return Ok(StatementKind::BeginTransaction { name, mark });
         }
         if self.at_word("TRY") && !self.next_is_mark(Mark::Colon) {
             return self.try_catch();
@@ -288,7 +296,23 @@ impl Parser<'_> {
     }
 
     fn backup_option(&mut self) -> Result<BackupOption> {
+        if self.at_word("STOPATMARK") || self.at_word("STOPBEFOREMARK") {
+            let is_before = self.at_word("STOPBEFOREMARK");
+            self.advance();
+            self.expect_mark(Mark::Equal)?;
+            let mark = self.constant()?;
+            let after = if self.eat_word("AFTER") { Some(self.constant()?) } else { None };
+            return Ok(BackupOption::Mark { is_before, mark, after });
+        }
         if !self.eat_word("MOVE") {
+            let is_variable = self.next_is_mark(Mark::Equal)
+                && self.ahead().nth(1).is_some_and(|token| token.kind == TokenKind::Variable);
+            if is_variable && matches!(self.current.kind, TokenKind::Word | TokenKind::Keyword(_)) {
+                let name = self.current_text().to_ascii_uppercase();
+                self.advance();
+                self.advance();
+                return Ok(BackupOption::Variable { name, value: self.constant()? });
+            }
             return Ok(BackupOption::Item(self.option_item()?));
         }
         let string = |p: &mut Self| match p.literal()? {

@@ -130,9 +130,17 @@ fn flow(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
 fn short(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
     match kind {
         StatementKind::Use { database } => write!(f, "USE {database}"),
-        StatementKind::BeginTransaction { name } => {
+        StatementKind::BeginTransaction { name, mark } => {
             f.write_str("BEGIN TRANSACTION")?;
-            optional(f, " ", name)
+            optional(f, " ", name)?;
+            match mark.as_deref() {
+                None => Ok(()),
+                Some("") => f.write_str(" WITH MARK"),
+                Some(description) => {
+                    f.write_str(" WITH MARK ")?;
+                    super::string(f, description)
+                }
+            }
         }
         StatementKind::Commit { name, delayed_durability } => {
             f.write_str("COMMIT TRANSACTION")?;
@@ -411,6 +419,12 @@ impl Display for BackupOption {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             BackupOption::Move { file, path } => write!(f, "MOVE {file} TO {path}"),
+            BackupOption::Variable { name, value } => write!(f, "{name} = {value}"),
+            BackupOption::Mark { is_before, mark, after } => {
+                f.write_str(if *is_before { "STOPBEFOREMARK = " } else { "STOPATMARK = " })?;
+                write!(f, "{mark}")?;
+                optional(f, " AFTER ", after)
+            }
             BackupOption::Item(item) => write!(f, "{item}"),
         }
     }

@@ -1,0 +1,254 @@
+//! Writes backup sets.
+//!
+//! Threads put blocks at the same time: each gets its place in a file under that file's lock, and writes outside of it.
+//! The end blocks are written when all others are durable, and the links from the begin blocks to them last. So a
+//! backup set with an end has everything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hobt_disk::DiskFile;
+use parking_lot::Mutex;
+
+use crate::BackupError;
+use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, PAYLOAD_BYTES_MAX};
+use crate::facts::{Guid, MediaLabel, SetFacts, encode};
+use crate::reader::Media;
+
+/// What becomes of what the files hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// The next backup set comes behind the others. Empty files become a new media set.
+    Append,
+    /// `INIT`: the backup sets go, the media set stays.
+    Init,
+    /// `FORMAT`: a new media set, whatever the files hold.
+    Format,
+}
+
+/// A file of a media set that is being written.
+struct Stripe {
+    file: Arc<dyn DiskFile>,
+    /// Where the next block goes.
+    position: u64,
+    /// The ordinal of the next block.
+    ordinal: u64,
+}
+
+/// A media set to which a backup set is to be written.
+pub struct MediaWriter {
+    label: MediaLabel,
+    stripes: Vec<Stripe>,
+    /// The number of the next backup set.
+    next_set: u32,
+}
+
+impl std::fmt::Debug for MediaWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MediaWriter").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+impl MediaWriter {
+    /// Opens a media set for writing. `label` is that of a new one; its numbers of files are filled in. The files are
+    /// locked by the caller. Backup sets that go are gone when it returns. Blocks.
+    ///
+    /// # Errors
+    /// The files are not one whole media set, or no backups; a device's error.
+    pub fn open(
+        files: Vec<Arc<dyn DiskFile>>,
+        opening: Opening,
+        label: MediaLabel,
+    ) -> Result<MediaWriter, BackupError> {
+        let sizes = files.iter().map(|file| file.size()).collect::<Result<Vec<_>, _>>()?;
+        if opening == Opening::Format || sizes.iter().all(|size| *size == 0) {
+            return MediaWriter::format(files, label);
+        }
+        let media = Media::open(files)?;
+        let sets = if opening == Opening::Init { &[][..] } else { media.sets() };
+        let mut stripes = Vec::new();
+        for (place, file) in media.files().iter().enumerate() {
+            let position = sets.last().map_or(media.sets_begin(place), |last| last.behind[place]);
+            file.set_size(position)?;
+            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0 });
+        }
+        let next_set = u32::try_from(sets.len() + 1).unwrap_or(u32::MAX);
+        Ok(MediaWriter { label: media.label().clone(), stripes, next_set })
+    }
+
+    fn format(files: Vec<Arc<dyn DiskFile>>, label: MediaLabel) -> Result<MediaWriter, BackupError> {
+        let count = u16::try_from(files.len()).expect("at most 64 files");
+        let mut stripes = Vec::new();
+        let mut buffer = BlockBuffer::new()?;
+        for (number, file) in (1..).zip(files) {
+            file.set_size(0)?;
+            let own = MediaLabel { stripes: count, stripe: number, ..label.clone() };
+            let mut stripe = Stripe { file, position: 0, ordinal: 0 };
+            let header = stripe.header(BlockKind::Label, own.media, 0, number);
+            put_facts(&mut stripe, &mut buffer, header, &encode(&own))?;
+            stripe.file.sync()?;
+            stripes.push(stripe);
+        }
+        let label = MediaLabel { stripes: count, stripe: 1, ..label };
+        Ok(MediaWriter { label, stripes, next_set: 1 })
+    }
+
+    /// The label of the media set.
+    pub fn label(&self) -> &MediaLabel {
+        &self.label
+    }
+
+    /// The number that the backup set will have.
+    pub fn next_set(&self) -> u32 {
+        self.next_set
+    }
+
+    /// Begins a backup set, whose payloads are compressed if `compresses`. What is not known of `facts` yet is given
+    /// when it ends.
+    ///
+    /// # Errors
+    /// A device's error.
+    pub fn begin(mut self, facts: &SetFacts, compresses: bool) -> Result<SetWriter, BackupError> {
+        let mut buffer = BlockBuffer::new()?;
+        let mut begins = Vec::new();
+        let payload = encode(facts);
+        for (number, stripe) in (1..).zip(&mut self.stripes) {
+            stripe.ordinal = 0;
+            begins.push(stripe.position);
+            let header = stripe.header(BlockKind::Begin, self.label.media, self.next_set, number);
+            put_facts(stripe, &mut buffer, header, &payload)?;
+        }
+        Ok(SetWriter {
+            media: self.label.media,
+            set: self.next_set,
+            compresses,
+            begins,
+            begin_payload: payload,
+            stripes: self.stripes.into_iter().map(Mutex::new).collect(),
+            next: AtomicUsize::new(0),
+            stored: AtomicU64::new(0),
+            payload: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Stripe {
+    /// The header of its next block.
+    fn header(&self, kind: BlockKind, media: Guid, set: u32, stripe: u16) -> BlockHeader {
+        BlockHeader {
+            kind,
+            is_compressed: false,
+            stored: 0,
+            payload: 0,
+            set,
+            position: self.position,
+            media,
+            ordinal: self.ordinal,
+            link: 0,
+            stripe,
+            content: Content::default(),
+        }
+    }
+}
+
+/// Writes a block of facts.
+fn put_facts(
+    stripe: &mut Stripe,
+    buffer: &mut BlockBuffer,
+    header: BlockHeader,
+    payload: &[u8],
+) -> Result<(), BackupError> {
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        let what = "the database has more files than a backup set can list".to_owned();
+        return Err(BackupError::NotBackup { path: stripe.file.path().to_path_buf(), what });
+    }
+    buffer.payload_mut(payload.len()).copy_from_slice(payload);
+    let packed = buffer.pack(payload.len(), false)?;
+    stripe.position += packed.bytes();
+    stripe.ordinal += 1;
+    packed.write(&*stripe.file, header)
+}
+
+/// A backup set that is being written. Any thread may put blocks.
+pub struct SetWriter {
+    media: Guid,
+    set: u32,
+    compresses: bool,
+    /// For each file the position of the begin block.
+    begins: Vec<u64>,
+    begin_payload: Vec<u8>,
+    stripes: Vec<Mutex<Stripe>>,
+    /// Counts blocks: they go to the files in turn.
+    next: AtomicUsize,
+    stored: AtomicU64,
+    payload: AtomicU64,
+}
+
+impl std::fmt::Debug for SetWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetWriter").field("set", &self.set).finish_non_exhaustive()
+    }
+}
+
+impl SetWriter {
+    /// Writes a block whose payload of `bytes` bytes is in the buffer. Log records are put by one thread, in order.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// A device's error; the backup set cannot be completed then.
+    pub fn put(
+        &self,
+        kind: BlockKind,
+        content: Content,
+        buffer: &mut BlockBuffer,
+        bytes: usize,
+    ) -> Result<(), BackupError> {
+        let packed = buffer.pack(bytes, self.compresses)?;
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % self.stripes.len();
+        let number = u16::try_from(place + 1).expect("at most 64 files");
+        let (file, header) = {
+            let mut stripe = self.stripes[place].lock();
+            let header = BlockHeader { content, ..stripe.header(kind, self.media, self.set, number) };
+            stripe.position += packed.bytes();
+            stripe.ordinal += 1;
+            (Arc::clone(&stripe.file), header)
+        };
+        self.stored.fetch_add(packed.bytes(), Ordering::Relaxed);
+        self.payload.fetch_add(bytes as u64, Ordering::Relaxed);
+        packed.write(&*file, header)
+    }
+
+    /// Bytes of the blocks so far, and of what they hold.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.stored.load(Ordering::Relaxed), self.payload.load(Ordering::Relaxed))
+    }
+
+    /// Completes the backup set, durably. All blocks have been put.
+    ///
+    /// # Errors
+    /// A device's error: the backup set is not complete.
+    pub fn finish(&self, facts: &SetFacts) -> Result<(), BackupError> {
+        let mut buffer = BlockBuffer::new()?;
+        let payload = encode(facts);
+        let mut stripes: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
+        for stripe in &stripes {
+            stripe.file.sync()?;
+        }
+        let ends: Vec<u64> = stripes.iter().map(|stripe| stripe.position).collect();
+        for (number, stripe) in (1..).zip(&mut stripes) {
+            let header = stripe.header(BlockKind::End, self.media, self.set, number);
+            put_facts(&mut *stripe, &mut buffer, header, &payload)?;
+            stripe.file.sync()?;
+        }
+        for (place, stripe) in stripes.iter().enumerate() {
+            let number = u16::try_from(place + 1).expect("at most 64 files");
+            let begin = Stripe { file: Arc::clone(&stripe.file), position: self.begins[place], ordinal: 0 };
+            let header = begin.header(BlockKind::Begin, self.media, self.set, number);
+            buffer.payload_mut(self.begin_payload.len()).copy_from_slice(&self.begin_payload);
+            let packed = buffer.pack(self.begin_payload.len(), false)?;
+            packed.write(&*stripe.file, BlockHeader { link: ends[place], ..header })?;
+            stripe.file.sync()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The history of backups and restores, in `master`: texts of which the engine knows the form.
+
+use hobt_txn::StatementContext;
+
+use crate::error::CatalogError;
+use crate::heaps::SystemHeaps;
+use crate::long_value::{LongValues, ValueClass};
+use crate::system::ValueRow;
+
+/// The class in rows.
+const CLASS: u8 = ValueClass::History as u8;
+
+impl SystemHeaps {
+    /// The entries of the history, by their numbers. For `master` alone.
+    ///
+    /// # Errors
+    /// The rows cannot be read, or are damaged.
+    pub fn history(&self) -> Result<Vec<(i32, String)>, CatalogError> {
+        let rows = self.rows::<ValueRow>()?.into_iter().filter(|row| row.class == CLASS).collect::<Vec<_>>();
+        let mut numbers: Vec<i32> = rows.iter().map(|row| row.id).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut values = LongValues::assemble(rows)?;
+        numbers.into_iter().map(|id| Ok((id, values.take_text(ValueClass::History, id, 0)?))).collect()
+    }
+
+    /// Adds an entry to the history. Returns its number.
+    ///
+    /// # Errors
+    /// As of any insert; the statement's roll-back undoes it.
+    pub fn add_to_history(&self, ctx: &StatementContext, entry: &str) -> Result<i32, CatalogError> {
+        let rows = self.rows::<ValueRow>()?;
+        let last = rows.iter().filter(|row| row.class == CLASS).map(|row| row.id).max().unwrap_or(0);
+        let number = last.saturating_add(1);
+        self.insert_long(ctx, ValueClass::History, number, 0, Some(entry.as_bytes()))?;
+        Ok(number)
+    }
+
+    /// Deletes entries of the history by their numbers.
+    ///
+    /// # Errors
+    /// As of any delete; the statement's roll-back undoes it.
+    pub fn delete_from_history(&self, ctx: &StatementContext, numbers: &[i32]) -> Result<(), CatalogError> {
+        self.delete(ctx, |row: &ValueRow| row.class == CLASS && numbers.contains(&row.id)).map(|_| ())
+    }
+}

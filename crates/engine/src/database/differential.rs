@@ -1,0 +1,238 @@
+//! Which extents were written since the last full backup: what a differential backup copies.
+//!
+//! The pool and the loaders note an extent in memory before they write it. A checkpoint writes the bits to the maps of
+//! each file, before recovery begins at that checkpoint. Recovery notes again what its records are of. So after a crash
+//! no write is forgotten, and some extents count that were not written.
+//!
+//! A full backup begins to count anew. Until it is complete, what was counted from the backup before is kept as well,
+//! and checkpoints write both together: a backup that fails, or that a crash cuts off, changes nothing. If the maps of
+//! the files do not agree on what they count from, because a crash came between their writes, there is no base for a
+//! differential backup before the next full one.
+
+use std::sync::Arc;
+
+use hobt_access::{DataFile as StoredFile, Storage};
+use hobt_backup::{Guid, SetFacts};
+use hobt_base::{EXTENT_PAGES, Lsn, PAGE_SIZE, PageId};
+use hobt_disk::AlignedBuffer;
+use hobt_instruments::schedule::Mutex;
+use hobt_page::{EXTENTS_PER_MAP, PageBytes, WrittenMap, WrittenSince};
+
+use super::Database;
+use crate::error::Result;
+
+/// What written extents are counted from, and what of it is on disk.
+#[derive(Debug, Default)]
+pub(super) struct Differential(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    since: Option<WrittenSince>,
+    /// For each file, by its id, the bits of before a full backup that is running.
+    before: Vec<(u16, Vec<u64>)>,
+    /// The version of the maps on disk.
+    version: u64,
+    /// What the maps on disk have, so that they are written only when that changes.
+    on_disk: Vec<(u16, Vec<u64>)>,
+}
+
+/// The id of a backup set whose first half names it.
+pub(crate) fn set_guid(name: u64) -> Guid {
+    let mut guid = [0; 16];
+    guid[..8].copy_from_slice(&name.to_le_bytes());
+    guid[8..].copy_from_slice(&hobt_base::SplitMix64::new(name).next_u64().to_le_bytes());
+    Guid(guid)
+}
+
+/// Names what is written to a log from now on, after `before`.
+pub(crate) fn new_fork(before: [u8; 16]) -> [u8; 16] {
+    let seed = u64::from_le_bytes(*before.first_chunk().expect("sixteen bytes"));
+    let time = crate::clock::time_of_day().cast_unsigned();
+    let mut random = hobt_base::SplitMix64::new(seed ^ time.rotate_left(17));
+    let mut fork = [0; 16];
+    fork[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+    fork[8..].copy_from_slice(&time.to_le_bytes());
+    fork
+}
+
+/// The first half of a backup set's id.
+fn name_of(guid: &Guid) -> u64 {
+    u64::from_le_bytes(*guid.0.first_chunk().expect("sixteen bytes"))
+}
+
+/// A full backup that is running and will be the base of differential ones.
+#[must_use]
+pub(crate) struct NewBase {
+    database: Option<Arc<Database>>,
+}
+
+impl NewBase {
+    /// Counts from this backup on, durably.
+    pub(crate) fn keep(mut self, facts: &SetFacts) -> Result<()> {
+        let Some(database) = self.database.take() else { return Ok(()) };
+        // No checkpoint writes the maps meanwhile.
+        let _files = database.files.lock();
+        let mut state = database.differential.0.lock();
+        state.before.clear();
+        state.since = Some(WrittenSince { backup: name_of(&facts.guid), first: Lsn(facts.first) });
+        state.on_disk.clear();
+        state.write(&database.storage)
+    }
+}
+
+impl Drop for NewBase {
+    fn drop(&mut self) {
+        // The backup has failed: what was counted before goes on.
+        let Some(database) = &self.database else { return };
+        let before = std::mem::take(&mut database.differential.0.lock().before);
+        for (id, bits) in before {
+            if let Some(file) = database.storage.files().iter().find(|file| file.id().0 == id) {
+                file.pool_file().written().add(&bits);
+            }
+        }
+    }
+}
+
+impl Database {
+    /// Begins to count written extents anew, for a full backup that is about to copy pages.
+    pub(crate) fn begin_base(self: &Arc<Database>, is_copy_only: bool) -> NewBase {
+        if is_copy_only {
+            return NewBase { database: None };
+        }
+        let mut state = self.differential.0.lock();
+        for file in self.storage.files() {
+            let before = file.pool_file().written().replace(Vec::new());
+            state.before.push((file.id().0, before));
+        }
+        // Their pages may be written before or after they are copied, and committed later.
+        for (first, extents) in self.storage.runs_being_loaded() {
+            if let Ok(file) = self.storage.file(first.file) {
+                file.pool_file().written().note(first.number, extents * EXTENT_PAGES);
+            }
+        }
+        NewBase { database: Some(Arc::clone(self)) }
+    }
+
+    /// The backup on which a differential one builds: its id, and the first position that it has. `None` if there is
+    /// none.
+    pub(crate) fn base(&self) -> Option<(Guid, Lsn)> {
+        self.differential.0.lock().since.map(|since| (set_guid(since.backup), since.first))
+    }
+
+    /// The runs of extents of a file that are allocated and were written since the last full backup. Those with maps
+    /// are among them.
+    pub(crate) fn written_runs(&self, file: &StoredFile) -> Vec<(u32, u32)> {
+        let bits = self.differential.0.lock().bits_of(file);
+        let is_written = |extent: u32| {
+            let word = bits.get((extent / 64) as usize).copied().unwrap_or(0);
+            extent.is_multiple_of(EXTENTS_PER_MAP) || word >> (extent % 64) & 1 == 1
+        };
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for (first, count) in file.allocated_runs() {
+            for extent in (first..first + count).filter(|extent| is_written(*extent)) {
+                match runs.last_mut() {
+                    Some((first, count)) if *first + *count == extent => *count += 1,
+                    _ => runs.push((extent, 1)),
+                }
+            }
+        }
+        runs
+    }
+
+    /// Writes the maps, durably, if what they have has changed. Part of a checkpoint, when its pages are written.
+    pub(super) fn save_written(&self) -> Result<()> {
+        let mut state = self.differential.0.lock();
+        if state.since.is_none() { Ok(()) } else { state.write(&self.storage) }
+    }
+
+    /// Reads the maps of a database that is being opened. Recovery has noted in memory what they may lack.
+    pub(super) fn read_written(&self) {
+        let mut state = self.differential.0.lock();
+        let mut since = None;
+        for file in self.storage.files() {
+            // Without a map that can be read, everything would count as unwritten.
+            let Some((found, version, bits)) = read_maps(&self.storage, &file) else { return };
+            if found.is_some_and(|found| *since.get_or_insert(found) != found) {
+                return;
+            }
+            file.pool_file().written().add(&bits);
+            state.version = state.version.max(version);
+        }
+        state.since = since;
+    }
+}
+
+impl State {
+    /// The bits of a file, those of before a running full backup included.
+    fn bits_of(&self, file: &StoredFile) -> Vec<u64> {
+        let mut bits = file.pool_file().written().bits();
+        if let Some((_, before)) = self.before.iter().find(|(id, _)| *id == file.id().0) {
+            bits.resize(bits.len().max(before.len()), 0);
+            bits.iter_mut().zip(before).for_each(|(word, more)| *word |= more);
+        }
+        bits
+    }
+
+    fn write(&mut self, storage: &Storage) -> Result<()> {
+        let Some(since) = self.since else { return Ok(()) };
+        let now: Vec<(u16, Vec<u64>)> = storage.files().iter().map(|file| (file.id().0, self.bits_of(file))).collect();
+        if now == self.on_disk {
+            return Ok(());
+        }
+        self.version += 1;
+        let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
+        for (file, (id, bits)) in storage.files().iter().zip(&now) {
+            let same = self.on_disk.iter().any(|known| known.0 == *id && known.1 == *bits);
+            if same {
+                continue;
+            }
+            for interval in 0..intervals(file) {
+                let from = (interval as usize * WrittenMap::WORDS).min(bits.len());
+                let words = &bits[from..(from + WrittenMap::WORDS).min(bits.len())];
+                let map = WrittenMap { since, version: self.version, bits: words.to_vec() };
+                let page = map.to_page(file.id(), interval, storage.database_tag());
+                buffer.copy_from_slice(&*page);
+                let number = WrittenMap::pages(interval)[usize::from(!self.version.is_multiple_of(2))];
+                file.disk().write_at(&buffer, PageId::new(file.id(), number).byte_offset())?;
+            }
+            file.disk().sync()?;
+        }
+        self.on_disk = now;
+        Ok(())
+    }
+}
+
+fn intervals(file: &StoredFile) -> u32 {
+    (file.size_pages() / EXTENT_PAGES).div_ceil(EXTENTS_PER_MAP)
+}
+
+/// What the maps of a file say: what they count from, unless none was written yet, their version, and the bits. `None`
+/// if they do not agree, or one cannot be read.
+fn read_maps(storage: &Storage, file: &StoredFile) -> Option<(Option<WrittenSince>, u64, Vec<u64>)> {
+    let mut buffer = AlignedBuffer::new(PAGE_SIZE).ok()?;
+    let (mut since, mut version, mut bits) = (None, 0, Vec::new());
+    for interval in 0..intervals(file) {
+        let (mut newest, mut is_new): (Option<WrittenMap>, bool) = (None, true);
+        for number in WrittenMap::pages(interval) {
+            let id = PageId::new(file.id(), number);
+            file.disk().read_at(&mut buffer, id.byte_offset()).ok()?;
+            let page: &PageBytes = buffer[..].try_into().expect("a page's bytes");
+            is_new &= page.iter().all(|byte| *byte == 0);
+            let read = WrittenMap::read(page, id, storage.database_tag()).ok();
+            let is_newer = |map: &WrittenMap| newest.as_ref().is_none_or(|newest| newest.version < map.version);
+            newest = read.filter(is_newer).or(newest);
+        }
+        if is_new {
+            // The file has come, or has grown, since the last checkpoint.
+            bits.resize(bits.len() + WrittenMap::WORDS, 0);
+            continue;
+        }
+        let map = newest?;
+        if *since.get_or_insert(map.since) != map.since {
+            return None;
+        }
+        version = version.max(map.version);
+        bits.extend(map.bits);
+    }
+    Some((since, version, bits))
+}

@@ -1,0 +1,483 @@
+//! `BACKUP DATABASE` and `BACKUP LOG`: docs/design/0048-backup.md.
+//!
+//! A backup of a database holds the log from where recovery would begin, copies the pages that are allocated, then what
+//! loads have written meanwhile past the log, and last the log up to a moment after all that. So it is what a crash at
+//! that moment would have left, and a restore recovers it as an opening does.
+//!
+//! Left to others: the format (crate `hobt-backup`), the statement's text and messages (crate `interpreter`).
+
+mod chain;
+mod copy;
+mod devices;
+mod differential;
+mod error;
+mod history;
+mod tail;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hobt_access::DataFile;
+use hobt_backup::{DataFileFact, Guid, LogFileFact, MediaLabel, MediaWriter, Opening, SetFacts, SetKind, SetWriter};
+use hobt_base::{EXTENT_PAGES, Lsn, PageId, errors};
+use hobt_catalog::Growth;
+use hobt_disk::SIMULATED;
+use hobt_log::{Log, LogHold, Record, RecoveryStart, RoomFor};
+use hobt_txn::{COMMIT_RECORD, commit_time};
+
+use super::create::new_guid;
+use super::{DatabaseUse, Instance};
+use crate::clock::time_of_day;
+use crate::database::differential::set_guid;
+use crate::database::{Database, MASTER, TEMPDB};
+use crate::error::{EngineError, Result};
+use crate::log_description::LogDescription;
+use copy::{Copying, Piece, pieces_of};
+
+pub use copy::ObserveBackup;
+pub(super) use error::of_read;
+pub use tail::TailRequest;
+
+/// The program, as backups name it.
+const SOFTWARE: &str = concat!("hobt ", env!("CARGO_PKG_VERSION"));
+/// Threads that copy pages.
+const WORKERS: usize = 4;
+/// After so many passes over what loads have written meanwhile, loads log their pages until the backup is done.
+const PASSES_BEFORE_LOGGING: u32 = 3;
+
+/// What is backed up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BackupWhat {
+    /// The whole database.
+    Database,
+    /// What has changed in it since the last backup of the whole.
+    Differential,
+    /// Its log.
+    Log,
+}
+
+/// `BACKUP`.
+pub struct BackupRequest<'a> {
+    /// What is backed up.
+    pub what: BackupWhat,
+    /// The files, one or several.
+    pub paths: &'a [PathBuf],
+    /// What becomes of what they hold.
+    pub opening: Opening,
+    /// `COMPRESSION`.
+    pub compresses: bool,
+    /// `CHECKSUM`: a damaged page ends the backup.
+    pub checks: bool,
+    /// `CONTINUE_AFTER_ERROR`.
+    pub continues_after_error: bool,
+    /// `COPY_ONLY`: later backups do not build on it.
+    pub is_copy_only: bool,
+    /// `NO_TRUNCATE`: the log is kept, and is backed up even if the database cannot be opened.
+    pub keeps_log: bool,
+    /// `NORECOVERY`: the database is left restoring.
+    pub leaves_restoring: bool,
+    /// `NAME`.
+    pub name: String,
+    /// `DESCRIPTION`.
+    pub description: String,
+    /// `MEDIANAME`.
+    pub media_name: String,
+    /// `MEDIADESCRIPTION`.
+    pub media_description: String,
+    /// Who asks.
+    pub user: String,
+    /// The server's name.
+    pub server: String,
+    /// Told how far it is.
+    pub observe: ObserveBackup<'a>,
+}
+
+impl std::fmt::Debug for BackupRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackupRequest").field("what", &self.what).field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+/// A backup that was made.
+#[derive(Debug)]
+pub struct BackupDone {
+    /// What it says of itself.
+    pub facts: SetFacts,
+    /// Its number in its media set.
+    pub position: u32,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Instance {
+    /// Backs up a database or its log. The database is in use meanwhile. Blocks.
+    ///
+    /// # Errors
+    /// 3023 another backup of it is running, 3024 and 3147 it is one of the instance's own, 3035 there is no backup on
+    /// which a differential one builds, 3043 a page is damaged, 3201, 3202, 3241, 3132 the files, 4208 and 4214 its log
+    /// is not kept; a device's error.
+    pub fn back_up(&self, database: &DatabaseUse, request: &BackupRequest<'_>) -> Result<BackupDone> {
+        if database.id() == TEMPDB {
+            return Err(EngineError::Statement(errors::BACKUP_OF_TEMPDB.with([&database.name()])));
+        }
+        if database.id() == MASTER && request.what != BackupWhat::Database {
+            return Err(EngineError::Statement(errors::BACKUP_OF_MASTER.error()));
+        }
+        database.check_usable()?;
+        let running = match request.what {
+            BackupWhat::Log => database.log_backup.try_lock(),
+            BackupWhat::Database | BackupWhat::Differential => database.data_backup.try_lock(),
+        };
+        let Some(_running) = running else { return Err(EngineError::Statement(errors::BACKUP_IN_PROGRESS.error())) };
+        let since = Instant::now();
+        if request.what == BackupWhat::Log {
+            self.check_chain(database)?;
+        }
+        let devices = self.open_devices(request.paths)?;
+        let label = self.new_label(request);
+        let opened = MediaWriter::open(devices.files.clone(), request.opening, label).map_err(error::of_write);
+        let media = match opened {
+            Ok(media) => media,
+            Err(error) => {
+                self.forget_devices(devices);
+                return Err(error);
+            }
+        };
+        let (label, position) = (media.label().clone(), media.next_set());
+        let made = match request.what {
+            BackupWhat::Database => self.copy_database(database, request, media),
+            BackupWhat::Differential => self.copy_differential(database, request, media),
+            BackupWhat::Log => self.copy_log(database, request, media),
+        };
+        match made.and_then(|made| self.keep_devices(&devices).map(|()| made)) {
+            Ok((facts, hold)) => {
+                self.backup_was_made(database, request, &facts)?;
+                // From here on the log is kept for the next backup, if it is kept.
+                drop(hold);
+                self.note_backup(&facts, label, position, request.paths)?;
+                Ok(BackupDone { facts, position, elapsed: since.elapsed() })
+            }
+            Err(error) => {
+                self.forget_devices(devices);
+                Err(error)
+            }
+        }
+    }
+
+    fn new_label(&self, request: &BackupRequest<'_>) -> MediaLabel {
+        MediaLabel {
+            media: Guid(new_guid()),
+            name: request.media_name.clone(),
+            description: request.media_description.clone(),
+            created: time_of_day(),
+            software: SOFTWARE.to_owned(),
+            ..MediaLabel::default()
+        }
+    }
+
+    /// What is known of a backup set when it begins.
+    fn first_facts(&self, database: &DatabaseUse, request: &BackupRequest<'_>, kind: SetKind) -> SetFacts {
+        let options = database.options();
+        let chain = database.storage().log().and_then(|log| log.log().chain()).unwrap_or_default();
+        SetFacts {
+            guid: set_guid(u64::from_le_bytes(*new_guid().first_chunk().expect("sixteen bytes"))),
+            kind,
+            name: request.name.clone(),
+            description: request.description.clone(),
+            database: database.name().to_owned(),
+            database_guid: Guid(database.guid()),
+            database_created: database.created(),
+            recovery_model: options.recovery_model.name().to_owned(),
+            started: time_of_day(),
+            fork: fork_of(database, &chain),
+            is_copy_only: request.is_copy_only,
+            is_tail: request.keeps_log || request.leaves_restoring,
+            has_checksums: request.checks,
+            is_compressed: request.compresses,
+            isolation: database.isolation().bits(),
+            machine: machine_name(),
+            server: request.server.clone(),
+            user: request.user.clone(),
+            software: SOFTWARE.to_owned(),
+            files: file_facts(database),
+            logs: log_facts(database),
+            ..SetFacts::default()
+        }
+    }
+
+    /// Copies all pages that are allocated, and the log that makes them whole.
+    fn copy_database(
+        &self,
+        database: &DatabaseUse,
+        request: &BackupRequest<'_>,
+        media: MediaWriter,
+    ) -> Result<(SetFacts, LogHold)> {
+        // The log of the backup is shorter for it. If it finds no room, the log that there is does as well.
+        let _saved = database.checkpoint();
+        let facts = self.first_facts(database, request, SetKind::Database);
+        let base = database.begin_base(request.is_copy_only);
+        let made = self.copy_extents(database, request, media, facts, &|_, file| file.allocated_runs());
+        let (facts, hold) = made?;
+        base.keep(&facts)?;
+        Ok((facts, hold))
+    }
+
+    /// Copies runs of extents, and the log that makes them whole.
+    fn copy_extents(
+        &self,
+        database: &DatabaseUse,
+        request: &BackupRequest<'_>,
+        media: MediaWriter,
+        facts: SetFacts,
+        runs_of: &dyn Fn(usize, &DataFile) -> Vec<(u32, u32)>,
+    ) -> Result<(SetFacts, LogHold)> {
+        let storage = database.storage();
+        let log = storage.log().expect("every database but tempdb has a log").log();
+        let watch = storage.watch_loads();
+        let (hold, start) = log.hold().ok_or_else(|| closed(database))?;
+        let files = storage.files();
+        let set = media.begin(&facts, request.compresses).map_err(error::of_write)?;
+        let copying = self.copying(database, request, &set, &files);
+        let mut pieces = Vec::new();
+        for (place, file) in files.iter().enumerate() {
+            pieces.extend(pieces_of(place, &runs_of(place, file)));
+        }
+        copying.expect(&pieces);
+        copying.copy(0, &pieces)?;
+        let mut pass = 0;
+        let end = loop {
+            let ended = watch.take_ended();
+            if ended.is_empty()
+                && let Some(end) = watch.close().map_err(|error| database.storage_error(error))?
+            {
+                break end;
+            }
+            pass += 1;
+            if pass == PASSES_BEFORE_LOGGING {
+                watch.log_loads();
+            }
+            let again = pieces_of_runs(&files, &ended);
+            copying.expect(&again);
+            copying.copy(pass, &again)?;
+        };
+        self.flush_to(database, log, end)?;
+        copying.all.fetch_add(end.0 - start.keep.0, Ordering::Relaxed);
+        let mut last_commit = 0;
+        copying.copy_log(log, start.keep, end, &mut |record| note_commit(&mut last_commit, record))?;
+        let facts = SetFacts { first: start.keep.0, last: end.0, last_commit, ..facts };
+        Ok((finish(database, &copying, facts, start)?, hold))
+    }
+
+    fn copying<'a>(
+        &self,
+        database: &'a DatabaseUse,
+        request: &BackupRequest<'a>,
+        set: &'a SetWriter,
+        files: &'a [Arc<DataFile>],
+    ) -> Copying<'a> {
+        // One thread where the order of operations is to be the same in every run.
+        let workers = if self.disk.kind() == SIMULATED { 1 } else { WORKERS };
+        Copying {
+            set,
+            files,
+            database: database.name(),
+            database_tag: database.storage().database_tag(),
+            refuses_damage: request.checks && !request.continues_after_error,
+            workers,
+            observe: request.observe,
+            done: AtomicU64::new(0),
+            all: AtomicU64::new(0),
+            saved: files.iter().map(|_| AtomicU64::new(0)).collect(),
+            damaged: Default::default(),
+        }
+    }
+
+    /// Makes the log durable up to a position.
+    fn flush_to(&self, database: &Database, log: &Log, end: Lsn) -> Result<()> {
+        if log.durable() >= end {
+            return Ok(());
+        }
+        let flushed = log.flush_for(RoomFor::Checkpoint, Lsn(end.0 - 1));
+        flushed.map_err(|error| database.storage_error(error.into()))
+    }
+
+    /// Copies the log since its last backup.
+    fn copy_log(
+        &self,
+        database: &DatabaseUse,
+        request: &BackupRequest<'_>,
+        media: MediaWriter,
+    ) -> Result<(SetFacts, LogHold)> {
+        let storage = database.storage();
+        let log = storage.log().expect("every database but tempdb has a log").log();
+        let facts = self.first_facts(database, request, SetKind::Log);
+        let watch = storage.watch_loads();
+        let hold = log.hold_for_backup().ok_or_else(|| closed(database))?;
+        let start = log.recovery_start().unwrap_or(RecoveryStart::at(hold.from()));
+        let first = log.chain().map_or(hold.from(), |chain| chain.from.max(hold.from()));
+        let files = storage.files();
+        let set = media.begin(&facts, request.compresses).map_err(error::of_write)?;
+        let copying = self.copying(database, request, &set, &files);
+        // What loads have written past the log is copied as it is now.
+        let mut runs = self.runs_loaded(database, log, first.min(log.end()))?;
+        let mut pass = 0;
+        let end = loop {
+            let again = pieces_of_runs(&files, &runs);
+            copying.expect(&again);
+            copying.copy(pass, &again)?;
+            runs = watch.take_ended();
+            pass += 1;
+            if pass == PASSES_BEFORE_LOGGING {
+                watch.log_loads();
+            }
+            if runs.is_empty()
+                && let Some(end) = watch.close().map_err(|error| database.storage_error(error))?
+            {
+                break end;
+            }
+        };
+        self.flush_to(database, log, end)?;
+        copying.all.fetch_add(end.0 - first.0.min(end.0), Ordering::Relaxed);
+        let mut last_commit = 0;
+        copying.copy_log(log, first.min(end), end, &mut |record| note_commit(&mut last_commit, record))?;
+        let has_bulk = copying.saved.iter().any(|pages| pages.load(Ordering::Relaxed) > 0);
+        let facts = SetFacts { first: first.min(end).0, last: end.0, last_commit, has_bulk, ..facts };
+        Ok((finish(database, &copying, facts, start)?, hold))
+    }
+
+    /// The runs that loads have filled past the log, or began to, since `from`.
+    fn runs_loaded(&self, database: &Database, log: &Arc<Log>, from: Lsn) -> Result<Vec<(PageId, u32)>> {
+        let end = log.end();
+        self.flush_to(database, log, end)?;
+        let mut reader = hobt_log::LogReader::forwards(log);
+        let (mut runs, mut at) = (Vec::new(), from);
+        while at < end {
+            let bytes = reader.bytes_from(at).map_err(|error| database.storage_error(error.into()))?;
+            let next = hobt_log::for_each_saved(bytes, at, &mut |record| {
+                runs.extend(hobt_access::runs_loaded_by(record));
+                true
+            });
+            at = next.map_err(|lsn| {
+                let why = format!("there is no record at {lsn}");
+                database.storage_error(hobt_access::AccessError::LogFailed(why))
+            })?;
+        }
+        Ok(runs)
+    }
+}
+
+impl Copying<'_> {
+    /// Adds pieces to what is to be copied.
+    fn expect(&self, pieces: &[Piece]) {
+        let bytes: u64 = pieces.iter().map(Piece::bytes).sum();
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Completes a backup set.
+fn finish(database: &Database, copying: &Copying<'_>, facts: SetFacts, start: RecoveryStart) -> Result<SetFacts> {
+    let saved: Vec<u64> = copying.saved.iter().map(|pages| pages.load(Ordering::Relaxed)).collect();
+    let is_damaged = !copying.damaged.lock().is_empty();
+    let files = copying.files.iter().map(|file| file.id().0).zip(&saved).collect::<Vec<_>>();
+    let mut facts = SetFacts {
+        redo: start.redo.0,
+        read_from: start.read_from.0,
+        keep: start.keep.0,
+        pages: saved.iter().sum(),
+        is_damaged,
+        finished: time_of_day(),
+        ..facts
+    };
+    facts.files = file_facts(database);
+    for file in &mut facts.files {
+        file.pages_saved = files.iter().find(|(id, _)| *id == file.id).map_or(0, |(_, pages)| **pages);
+    }
+    facts.logs = log_facts(database);
+    (facts.stored_bytes, facts.bytes) = copying.set.bytes();
+    copying.set.finish(&facts).map_err(error::of_write)?;
+    Ok(facts)
+}
+
+/// The pieces of runs of pages, as far as their files exist.
+fn pieces_of_runs(files: &[Arc<DataFile>], runs: &[(PageId, u32)]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (first, extents) in runs {
+        if let Some(place) = files.iter().position(|file| file.id() == first.file) {
+            let in_file = files[place].size_pages() / EXTENT_PAGES;
+            let from = (first.number / EXTENT_PAGES).min(in_file);
+            let count = (*extents).min(in_file - from);
+            pieces.extend(pieces_of(place, &[(from, count)]));
+        }
+    }
+    pieces
+}
+
+/// Notes when a transaction has committed, if the record says so.
+fn note_commit(last: &mut i64, record: &Record) {
+    if record.kind == COMMIT_RECORD
+        && let Some(time) = commit_time(&record.payload)
+    {
+        *last = (*last).max(time);
+    }
+}
+
+/// The error for a log that is closed.
+fn closed(database: &Database) -> EngineError {
+    EngineError::Unavailable {
+        database: database.name().to_owned(),
+        state: crate::DatabaseState::RecoveryPending,
+        reason: "it was closed".to_owned(),
+    }
+}
+
+/// What tells the log of a database apart from that of others restored from the same backups.
+fn fork_of(database: &Database, chain: &hobt_log::ChainState) -> Guid {
+    if chain.fork == [0; 16] { Guid(database.guid()) } else { Guid(chain.fork) }
+}
+
+fn file_facts(database: &Database) -> Vec<DataFileFact> {
+    let snapshot = database.snapshot();
+    let fact = |file: &Arc<DataFile>| {
+        let listed = snapshot.files.iter().find(|listed| listed.id == file.id());
+        let (growth_pages, growth_percent) = match listed.map(|listed| listed.growth) {
+            Some(Growth::Pages(pages)) => (pages, 0),
+            Some(Growth::Percent(percent)) => (0, percent),
+            Some(Growth::None) | None => (0, 0),
+        };
+        DataFileFact {
+            id: file.id().0,
+            filegroup: file.filegroup().0,
+            filegroup_name: snapshot
+                .filegroup_by_id(file.filegroup())
+                .map_or_else(String::new, |filegroup| filegroup.name.clone()),
+            name: file.name().to_owned(),
+            path: file.path().display().to_string(),
+            pages: file.size_pages(),
+            growth_pages,
+            growth_percent,
+            pages_max: listed.and_then(|listed| listed.max_pages).unwrap_or(0),
+            pages_saved: 0,
+        }
+    };
+    database.storage().files().iter().map(fact).collect()
+}
+
+fn log_facts(database: &Database) -> Vec<LogFileFact> {
+    let files = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
+    let fact = |file: crate::LogFileDescription| LogFileFact {
+        id: file.id.0,
+        name: file.name,
+        path: file.path.display().to_string(),
+        bytes: file.bytes,
+        growth_bytes: file.growth_bytes,
+        bytes_max: file.bytes_max,
+    };
+    files.into_iter().map(fact).collect()
+}
+
+/// The name of this machine.
+fn machine_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
+}

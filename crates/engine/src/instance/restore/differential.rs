@@ -1,0 +1,97 @@
+//! `RESTORE DATABASE` of a differential backup: overwrites what has changed since the backup of the whole.
+
+use std::sync::atomic::AtomicU64;
+
+use hobt_backup::SetReader;
+use hobt_base::{Lsn, errors};
+use hobt_disk::SIMULATED;
+use hobt_log::ChainState;
+
+use super::list::Listing;
+use super::pages::{RestoreProgress, Target, restore_pages};
+use super::{Outcome, RestoreRequest, Source, StopPoint};
+use crate::error::{EngineError, Result};
+use crate::instance::Instance;
+use crate::instance::backup::of_read;
+
+impl Instance {
+    pub(super) fn restore_differential(&self, request: &RestoreRequest<'_>, source: &Source<'_>) -> Result<Outcome> {
+        let facts = source.facts();
+        let entry = self.restoring(request.name)?;
+        let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
+        let _transition = self.take_unused(entry.id).ok_or_else(in_use)?;
+        let mut files = self.open_restoring(&entry)?;
+        let log = self.open_restored_log(&entry)?;
+        let chain = log.chain().unwrap_or_default();
+        let base = u64::from_le_bytes(*facts.base.0.first_chunk().expect("sixteen bytes"));
+        let is_its = entry.guid[..4] == facts.database_guid.0[..4] && facts.fork.0 == chain.fork && base == chain.base;
+        if !is_its || facts.last < log.end().0 {
+            log.close();
+            return Err(EngineError::Statement(errors::DIFFERENTIAL_BASE_DIFFERS.error()));
+        }
+        if let Some(StopPoint::Time(time)) = request.stop
+            && time < facts.last_commit.max(facts.started)
+        {
+            log.close();
+            return Err(EngineError::Statement(errors::STOP_TOO_EARLY.error()));
+        }
+        // The pages are those of another time until the log of this backup is there.
+        let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
+        let noted = log.set_chain(ChainState { floor: Lsn(u64::MAX), ..chain }).map_err(failed);
+        log.close();
+        drop(log);
+        noted?;
+        self.add_new_files(request, facts, &entry, &mut files)?;
+        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
+        let mut target = Target {
+            files: Default::default(),
+            database_tag: files[0].header.database_tag(),
+            is_simulated: self.disk.kind() == SIMULATED,
+        };
+        for file in &files {
+            let fact = facts.files.iter().find(|fact| fact.id == file.header.file.0);
+            let pages = fact.map_or(0, |fact| fact.pages).max(file.header.size_pages);
+            let bytes = u64::from(pages) * hobt_base::PAGE_SIZE as u64;
+            if file.disk.size()? < bytes {
+                file.disk.set_size(bytes)?;
+            }
+            target.files.insert(file.header.file.0, (file.disk.clone(), pages));
+        }
+        let boot = restore_pages(&reader, &target, &progress)?;
+        let listing = self.listing_with_logs(request, source, &entry)?;
+        self.restore_first_log(source, &listing, &reader, &progress)?;
+        self.complete(&listing, facts, &mut files, boot)?;
+        // What it began with is still the backup of the whole.
+        let log = self.open_restored_log(&entry)?;
+        let noted = log.set_chain(ChainState { base, ..log.chain().unwrap_or_default() }).map_err(failed);
+        log.close();
+        noted?;
+        Ok(Outcome { ends_before_stop: request.stop.is_some() })
+    }
+
+    /// What is listed of a database, with the files of the log that the backup lists.
+    fn listing_with_logs(
+        &self,
+        request: &RestoreRequest<'_>,
+        source: &Source<'_>,
+        entry: &crate::instance::registry::Entry,
+    ) -> Result<Listing> {
+        let mut listing = Listing::of(entry);
+        let facts = source.facts();
+        let is_same = facts.logs.len() == listing.logs.len()
+            && facts.logs.iter().all(|fact| listing.logs.iter().any(|(id, _)| id.0 == fact.id));
+        if is_same {
+            return Ok(listing);
+        }
+        let places = self.places_of(request, facts, Some(entry))?;
+        for (_, path) in listing.logs.iter().filter(|log| !places.logs.contains(log)) {
+            super::log::remove(self, path);
+        }
+        listing.logs = places.logs;
+        let _alone = self.definitions.lock();
+        self.list_restoring(&self.master()?, &listing, true)?;
+        *entry.logs.lock() = listing.logs.clone();
+        Ok(listing)
+    }
+}

@@ -1,0 +1,35 @@
+//! The end of a restore: the database is recovered from its log, and can be used.
+
+use hobt_base::errors;
+
+use crate::error::{EngineError, Result};
+use crate::instance::Instance;
+use crate::instance::registry::EntryState;
+
+impl Instance {
+    /// Recovers a database that was restored: `RESTORE DATABASE … WITH RECOVERY`. Blocks.
+    ///
+    /// # Errors
+    /// 3118 it does not exist, 3117 it is not being restored, 3101 it is in use, 4333 its log was not restored up to
+    /// where its pages may be; 926 and 945 if it cannot be recovered.
+    pub fn recover_restored(&self, name: &str) -> Result<()> {
+        let entry = self.restoring(name)?;
+        let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
+        let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
+        let files = self.open_restoring(&entry)?;
+        let log = self.open_restored_log(&entry)?;
+        let (chain, end) = (log.chain().unwrap_or_default(), log.end());
+        log.close();
+        drop(log);
+        if end < chain.floor {
+            return Err(EngineError::Statement(errors::LOG_NOT_RESTORED.error()));
+        }
+        // From here on the database is one that a crash has left.
+        self.note_restoring(&entry, false)?;
+        *entry.state.lock() = EntryState::Closed(files);
+        drop(transition);
+        let database = self.database_by_id(entry.id)?;
+        *entry.options.lock() = database.options();
+        Ok(())
+    }
+}
