@@ -23,8 +23,8 @@ pub(crate) struct StatementProgress {
 }
 
 impl StatementProgress {
-    /// Shows a session's progress. Shows nothing if the error stream is no terminal, or while the running statement does
-    /// not say how far it is.
+    /// Shows a session's progress. Shows nothing if the error stream is no terminal, or while the running statement
+    /// does not say how far it is.
     pub(crate) fn begin(progress: Arc<Progress>) -> StatementProgress {
         if !std::io::stderr().is_terminal() {
             return StatementProgress { running: None };

@@ -1,8 +1,8 @@
 //! Rows in files: text, JSON lines, Parquet and bcp's native format, in and out.
 //!
 //! A [`ReadRequest`] says which files, in which form, with which columns. [`ReadRequest::open`] begins a reading that
-//! several workers share: each takes stretches of whole rows and decodes them into batches of carriers. Rows that cannot
-//! be read are collected as [`Rejections`].
+//! several workers share: each takes stretches of whole rows and decodes them into batches of carriers. Rows that
+//! cannot be read are collected as [`Rejections`].
 //!
 //! Not here: where files may lie (crate `engine`), statements (crate `interpreter`), and scans of files in plans (crate
 //! `operators`).

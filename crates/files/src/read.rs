@@ -81,8 +81,8 @@ pub trait FileRows: Send + Sync {
 
 /// One worker's reading.
 pub trait BatchReader: Send {
-    /// The next rows, in the carriers of the columns that were asked for; `None` at the end. Of more than `most` rows none
-    /// beyond them is looked at, but in Parquet. Blocks on the files.
+    /// The next rows, in the carriers of the columns that were asked for; `None` at the end. Of more than `most` rows
+    /// none beyond them is looked at, but in Parquet. Blocks on the files.
     ///
     /// # Errors
     /// A file cannot be read, or has too many rows that are none.

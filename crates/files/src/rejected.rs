@@ -149,7 +149,8 @@ impl Rejections {
         Ok(())
     }
 
-    /// How many rows were rejected since the last call, and what is wrong with the first of them, in the order of their rows.
+    /// How many rows were rejected since the last call, and what is wrong with the first of them, in the order of their
+    /// rows.
     pub fn taken(&self) -> (u64, Vec<Fault>) {
         let mut state = self.state.lock();
         let mut faults = std::mem::take(&mut state.faults);

@@ -1,8 +1,9 @@
 //! The part of a log that backups need, what its oldest segment waits for, and records that are saved and put back.
 //!
-//! A backup holds the log ([`Log::hold`]) and copies its bytes ([`LogReader::bytes_from`](crate::LogReader::bytes_from)).
-//! A restore makes a log that begins where the saved one did ([`Log::create_at`](crate::Log::create_at)) and appends
-//! the bytes ([`Log::append_saved`]), so that every record has the position that it had.
+//! A backup holds the log ([`Log::hold`]) and copies its bytes
+//! ([`LogReader::bytes_from`](crate::LogReader::bytes_from)). A restore makes a log that begins where the saved one did
+//! ([`Log::create_at`](crate::Log::create_at)) and appends the bytes ([`Log::append_saved`]), so that every record has
+//! the position that it had.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

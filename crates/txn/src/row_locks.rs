@@ -278,8 +278,8 @@ impl RowLocks {
         self.last_page.store(0, Ordering::Relaxed);
     }
 
-    /// Locks partitions exclusively before a load makes rows part of them, if the table is locked for loads beside others
-    /// (`BU`): their publications, and what undoes them, must not meet. Waits.
+    /// Locks partitions exclusively before a load makes rows part of them, if the table is locked for loads beside
+    /// others (`BU`): their publications, and what undoes them, must not meet. Waits.
     ///
     /// # Errors
     /// As [`LockManager::lock`].

@@ -110,7 +110,8 @@ impl ParquetRows {
         }
     }
 
-    /// Which of a file's columns the request's are: by the name that the first file has for them, or else by their place.
+    /// Which of a file's columns the request's are: by the name that the first file has for them, or else by their
+    /// place.
     fn fields_of(&self, bytes: &ParquetBytes, metadata: &ArrowReaderMetadata) -> Result<Vec<usize>, SqlError> {
         let fields = metadata.schema().fields();
         let place = |column: &FileColumn| {

@@ -32,9 +32,9 @@ pub(crate) struct BatchBuilder<'r> {
 }
 
 impl BatchBuilder<'_> {
-    /// The batch of `rows`, whose column `projection[i]` is the field `fields[i]` of the block. `of_rows` says which rows
-    /// have wrong fields, by the field's number in the file. `stretch` is the text that the rows stand in, and the line
-    /// on which it begins.
+    /// The batch of `rows`, whose column `projection[i]` is the field `fields[i]` of the block. `of_rows` says which
+    /// rows have wrong fields, by the field's number in the file. `stretch` is the text that the rows stand in, and the
+    /// line on which it begins.
     ///
     /// # Errors
     /// Too many rows cannot be read.

@@ -47,8 +47,8 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// Runs the `INSERT` of a load once, or, with `batch_rows`, for so many rows at a time until all are in the table. Each
-    /// is a transaction of its own, unless one is open.
+    /// Runs the `INSERT` of a load once, or, with `batch_rows`, for so many rows at a time until all are in the table.
+    /// Each is a transaction of its own, unless one is open.
     fn insert_batches(&mut self, insert: &Insert, batch_rows: Option<u64>) -> Result<Outcome, Failure> {
         let (Some(batch_rows), Some(batches)) = (batch_rows, self.file_batches.clone()) else {
             return self.insert(insert, false, &mut Learned::default());
@@ -74,8 +74,8 @@ struct Loaded<'t> {
     default: Option<Expression>,
 }
 
-/// The columns that a load fills, and how many fields a row has. Without a list and a format file the fields are those of
-/// all columns that are not computed, in their order.
+/// The columns that a load fills, and how many fields a row has. Without a list and a format file the fields are those
+/// of all columns that are not computed, in their order.
 ///
 /// # Errors
 /// 207 for a column that is not there; 4828 for a number that no column has.

@@ -162,7 +162,8 @@ impl FileOptions {
             "BATCHSIZE" => self.batch_rows = Some(number(item)?).filter(|rows| *rows > 0),
             "ROWS_PER_BATCH" => self.rows_expected = Some(number(item)?).filter(|rows| *rows > 0),
             "HEADER_ROW" => self.has_header = Some(truth(item)?),
-            // Constraints are always checked. The size of a batch in kilobytes tells SQL Server's optimiser nothing here.
+            // Constraints are always checked. The size of a batch in kilobytes tells SQL Server's optimiser nothing
+            // here.
             "CHECK_CONSTRAINTS" | "KILOBYTES_PER_BATCH" | "ROWSET_OPTIONS" | "PARSER_VERSION" => {}
             // A file's own bytes say how it is compressed.
             "COMPRESSION" | "DATA_COMPRESSION" => {}

@@ -82,7 +82,8 @@ impl Parts {
     /// # Errors
     /// A file cannot be written.
     pub(super) fn write(lab: &Laboratory, kind: FileKind, scale: f64, count: usize) -> Result<Parts> {
-        let folder = lab.folder().join("load");
+        // Relative names of files begin in the instance's folder.
+        let folder = std::path::absolute(lab.folder().join("load")).map_err(|error| wrong(lab.folder(), error))?;
         fs::create_dir_all(&folder).map_err(|error| wrong(&folder, error))?;
         let parts = i32::try_from(count).unwrap_or(1);
         let mut made = Parts { kind, files: Vec::new(), rows: 0, bytes: 0 };

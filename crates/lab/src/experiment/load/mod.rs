@@ -1,8 +1,8 @@
-//! `load`: the ETL record. How many gigabytes an hour come from files into a table, by form of the file, form of the table
-//! and number of streams, and what keeps more from coming?
+//! `load`: the ETL record. How many gigabytes an hour come from files into a table, by form of the file, form of the
+//! table and number of streams, and what keeps more from coming?
 //!
-//! A stream is a session that loads its share of the files with one worker, as in the texts. The files of all cases have
-//! the same rows: LINEITEM, in as many parts as there are processors.
+//! A stream is a session that loads its share of the files with one worker, as in the texts. The files of all cases
+//! have the same rows: LINEITEM, in as many parts as there are processors.
 
 mod files;
 
@@ -101,8 +101,8 @@ impl Load {
     }
 }
 
-/// All kinds of files by every number of streams into a heap, and CSV by one stream into every other form. Loads into one
-/// table at once need a heap without indexes.
+/// All kinds of files by every number of streams into a heap, and CSV by one stream into every other form. Loads into
+/// one table at once need a heap without indexes.
 fn loads(processors: usize) -> Vec<Load> {
     let into_heap = FileKind::ALL
         .into_iter()
