@@ -84,7 +84,8 @@ impl Column {
         self.is_integer &= integer.is_some();
         self.largest = self.largest.max(integer.map_or(0, |value| value.saturating_abs()));
         let (before, behind) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        self.is_decimal &= is_plain && !has_zeros && !behind.contains('.') && !(before.is_empty() && behind.is_empty());
+        let has_digits = !before.is_empty() || !behind.is_empty();
+        self.is_decimal &= is_plain && has_digits && !has_zeros && !behind.contains('.');
         if self.is_decimal {
             self.digits = (self.digits.0.max(before.len()), self.digits.1.max(behind.len()));
         }
