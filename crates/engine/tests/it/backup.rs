@@ -572,6 +572,7 @@ impl History {
             .collect();
         let Some(full) = fulls.get(self.random.below(fulls.len().max(1) as u64) as usize).copied() else { return };
         let number = |set: usize| set as u32 + 1;
+        println!("seed {}: {:?}, moment {wanted}, from set {full} of {:?}", self.seed, self.model, self.sets);
         Restoring::of("copy", "all.bak").set(number(full)).moved().replace().run(instance).expect("restored");
         let next_full = (full + 1..self.sets.len()).find(|set| self.sets[*set].0 == BackupWhat::Database);
         let differentials: Vec<usize> = (full + 1..next_full.unwrap_or(self.sets.len()))
@@ -581,11 +582,13 @@ impl History {
         if let Some(last) = differentials.last().filter(|_| self.random.below(2) == 0) {
             Restoring::of("copy", "all.bak").set(number(*last)).run(instance).expect("restored");
             from = *last;
+            println!("differential {from}");
         }
         for set in from + 1..self.sets.len() {
             if self.sets[set].0 != BackupWhat::Log {
                 continue;
             }
+            println!("log {set}");
             let log = || Restoring::of("copy", "all.bak").log().set(number(set));
             let done = match log().recovery().stop(Some(StopPoint::Time(time))).run(instance) {
                 // A backup with what loads have written is restored whole or not at all.

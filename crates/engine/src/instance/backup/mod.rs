@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hobt_access::DataFile;
+use hobt_access::{CopyWatch, DataFile};
 use hobt_backup::{DataFileFact, Guid, LogFileFact, MediaLabel, MediaWriter, Opening, SetFacts, SetKind, SetWriter};
 use hobt_base::{EXTENT_PAGES, Lsn, PageId, errors};
 use hobt_catalog::Growth;
@@ -98,6 +98,13 @@ impl std::fmt::Debug for BackupRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BackupRequest").field("what", &self.what).field("paths", &self.paths).finish_non_exhaustive()
     }
+}
+
+/// What keeps the log, and has loads say which runs they fill past it, until it is known whether the log is kept for the
+/// next backup.
+struct Held {
+    _hold: LogHold,
+    _watch: CopyWatch,
 }
 
 /// A backup that was made.
@@ -213,7 +220,7 @@ impl Instance {
         database: &DatabaseUse,
         request: &BackupRequest<'_>,
         media: MediaWriter,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         // The log of the backup is shorter for it. If it finds no room, the log that there is does as well.
         let _saved = database.checkpoint();
         let facts = self.first_facts(database, request, SetKind::Database);
@@ -232,7 +239,7 @@ impl Instance {
         media: MediaWriter,
         facts: SetFacts,
         runs_of: &dyn Fn(usize, &DataFile) -> Vec<(u32, u32)>,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
         let watch = storage.watch_loads();
@@ -267,7 +274,7 @@ impl Instance {
         let mut last_commit = 0;
         copying.copy_log(log, start.keep, end, &mut |record| note_commit(&mut last_commit, record))?;
         let facts = SetFacts { first: start.keep.0, last: end.0, last_commit, ..facts };
-        Ok((finish(database, &copying, facts, start)?, hold))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
     }
 
     fn copying<'a>(
@@ -309,7 +316,7 @@ impl Instance {
         database: &DatabaseUse,
         request: &BackupRequest<'_>,
         media: MediaWriter,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
         let facts = self.first_facts(database, request, SetKind::Log);
@@ -344,7 +351,7 @@ impl Instance {
         copying.copy_log(log, first.min(end), end, &mut |record| note_commit(&mut last_commit, record))?;
         let has_bulk = copying.saved.iter().any(|pages| pages.load(Ordering::Relaxed) > 0);
         let facts = SetFacts { first: first.min(end).0, last: end.0, last_commit, has_bulk, ..facts };
-        Ok((finish(database, &copying, facts, start)?, hold))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
     }
 
     /// The runs that loads have filled past the log, or began to, since `from`.
