@@ -252,21 +252,6 @@ pub enum HistoryEntry {
         /// The paths of the files, by logical name.
         files: Vec<(String, String)>,
     },
-    /// A mark in the log.
-    Mark {
-        /// The database.
-        database: String,
-        /// Its name.
-        name: String,
-        /// Its description.
-        description: String,
-        /// The user.
-        user: String,
-        /// The position of its record.
-        lsn: u64,
-        /// When: 100 ns since 1970-01-01 UTC.
-        at: i64,
-    },
 }
 
 impl HistoryEntry {

@@ -490,22 +490,16 @@ errors! {
     NO_DIFFERENTIAL_BASE(3035, 16) "Cannot perform a differential backup for database \"{}\", because a current \
         database backup does not exist. Perform a full database backup by reissuing BACKUP DATABASE, omitting the \
         WITH DIFFERENTIAL option.";
-    BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
-        and cannot be backed up until the entire restore sequence is completed.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
     RESTORE_OF_CURRENT(3102, 16) "RESTORE cannot process database '{}' because it is in use by this session. It is \
         recommended that the master database be used when performing this operation.";
     RESTORE_OF_MASTER(3108, 16) "RESTORE cannot replace the database '{}' of the running instance. Start a new \
         instance and attach the users' databases there.";
-    PAGE_RESTORE_OF(3111, 16) "Page {} is a control page which cannot be restored in isolation. To repair this page, \
-        the entire file must be restored.";
     NO_ROLL_FORWARD(3117, 16) "The log or differential backup cannot be restored because no files are ready to \
         rollforward.";
     RESTORE_NO_DATABASE(3118, 16) "The database \"{}\" does not exist. RESTORE can only create a database when \
         restoring either a full backup or a file backup of the primary file.";
-    RESTORE_PLANNING(3119, 16) "Problems were identified while planning for the RESTORE statement. Previous messages \
-        provide details.";
     BACKUP_STRIPES_MISSING(3132, 16) "The media set has {} media families but only {} are provided. All members must \
         be provided.";
     BACKUP_SET_KIND(3135, 16) "The backup set in file '{}' was created by {} and cannot be used for this restore \

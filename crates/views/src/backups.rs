@@ -120,21 +120,6 @@ pub(super) static VIEWS: &[Definition] = &[
             Ok(rows)
         },
     ),
-    Definition::of(
-        "msdb",
-        "logmarkhistory",
-        "database_name nvarchar(128)!, mark_name nvarchar(128)!, description nvarchar(255), user_name nvarchar(128)!, \
-         lsn numeric!, mark_time datetime!",
-        |sources, _, _| {
-            let mut rows = Vec::new();
-            for (_, entry) in history(sources)? {
-                if let HistoryEntry::Mark { database, name, description, user, lsn, at } = entry {
-                    rows.push(row![database, name, text(&description), user, decimal(lsn), datetime(at)]);
-                }
-            }
-            Ok(rows)
-        },
-    ),
 ];
 
 /// A backup of the history.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt_base::{Lsn, PageId};
 use hobt_instruments::schedule::Mutex;
 use hobt_log::{NewRecord, Reservation};
-use hobt_txn::LOADING_RECORD;
+use hobt_txn::{LOADING_RECORD, TransactionLog};
 
 use super::Storage;
 use crate::AccessError;
@@ -70,8 +70,9 @@ impl OpenRun {
             open.is_unlogged = true;
             open.run
         });
+        let is_watched = !state.ended.is_empty();
         drop(state);
-        self.storage.log_loading(run.as_slice())
+        self.storage.log_loading(run.as_slice(), is_watched)
     }
 }
 
@@ -110,10 +111,11 @@ impl Storage {
         self.loads.state.lock().open.values().map(|open| open.run).collect()
     }
 
-    /// Says in the log, if it is kept for backups, that loads fill runs past it. Returns the position of the record, or
-    /// 0.
-    fn log_loading(&self, runs: &[WrittenRun]) -> Result<Lsn, AccessError> {
-        let Some(log) = self.log.as_ref().filter(|log| log.log().is_kept_for_backup() && !runs.is_empty()) else {
+    /// Says in the log that loads fill runs past it, if it is kept for backups or a backup is running, with which that
+    /// may begin. Returns the position of the record, or 0.
+    fn log_loading(&self, runs: &[WrittenRun], is_watched: bool) -> Result<Lsn, AccessError> {
+        let is_wanted = |log: &&Arc<TransactionLog>| is_watched || log.log().is_kept_for_backup();
+        let Some(log) = self.log.as_ref().filter(is_wanted).filter(|_| !runs.is_empty()) else {
             return Ok(Lsn(0));
         };
         let mut last = Lsn(0);
@@ -163,7 +165,7 @@ impl CopyWatch {
         let end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
         let open = state.open.values().filter(|open| open.is_unlogged).map(|open| open.run).collect::<Vec<_>>();
         drop(state);
-        self.storage.log_loading(&open)?;
+        self.storage.log_loading(&open, true)?;
         Ok(Some(end))
     }
 

@@ -7,6 +7,7 @@ use hobt_base::{Lsn, SessionId, errors};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
+use super::backup::without_backup;
 use super::create::is_system;
 use super::file_removal::unlist_file;
 use super::log_files::refuse_system;
@@ -88,6 +89,7 @@ impl Instance {
     ) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
+        let _no_backup = without_backup(database)?;
         let mut planning = Planning::of(database);
         let plans = self.plan_files(database, filegroup, files, &mut planning)?;
         let master = self.master()?;

@@ -224,6 +224,9 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::OPTION_OF_DATABASE.with([&"OFFLINE", &name])));
         }
+        if entry.state_unless_opening().is_some_and(|state| state.is_restoring()) {
+            return Err(entry.unavailable(DatabaseState::Restoring, "it is being restored"));
+        }
         Ok(entry)
     }
 

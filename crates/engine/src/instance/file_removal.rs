@@ -7,6 +7,7 @@ use hobt_catalog::{DatabaseFile, DatabaseFileRow, Text, name_equals};
 use hobt_disk::{Disk, DiskError};
 use hobt_log::Unlisted;
 
+use super::backup::without_backup;
 use super::log_files::refuse_system;
 use super::registry::Entry;
 use super::{DatabaseUse, Instance};
@@ -53,6 +54,7 @@ impl Instance {
     pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
+        let _no_backup = without_backup(database)?;
         let logs = database.log_files();
         match logs.iter().position(|file| name_equals(&file.name, name)) {
             Some(0) => Err(primary_file()),

@@ -6,6 +6,7 @@ use hobt_base::{FileId, errors};
 use hobt_catalog::{DatabaseFileRow, Text};
 use hobt_log::{LogError, Unlisted};
 
+use super::backup::without_backup;
 use super::create::is_system;
 use super::file_removal::{outcome, unlist_file};
 use super::plan::Planning;
@@ -37,6 +38,7 @@ impl Instance {
     pub fn add_log_files(&self, database: &DatabaseUse, files: &[FileDefinition]) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
+        let _no_backup = without_backup(database)?;
         let entry = self.entry_of(database)?;
         let first_path = entry.files.lock().first().map(|(_, path)| path.clone()).unwrap_or_default();
         let ids = database.free_file_ids(files.len(), &entry.taken_ids())?;

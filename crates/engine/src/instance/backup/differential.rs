@@ -2,9 +2,8 @@
 
 use hobt_backup::{MediaWriter, SetFacts, SetKind};
 use hobt_base::errors;
-use hobt_log::LogHold;
 
-use super::BackupRequest;
+use super::{BackupRequest, Held};
 use crate::error::{EngineError, Result};
 use crate::instance::{DatabaseUse, Instance};
 
@@ -15,7 +14,7 @@ impl Instance {
         database: &DatabaseUse,
         request: &BackupRequest<'_>,
         media: MediaWriter,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         let Some((base, first)) = database.base() else {
             return Err(EngineError::Statement(errors::NO_DIFFERENTIAL_BASE.with([&database.name()])));
         };

@@ -11,6 +11,7 @@ mod copy;
 mod devices;
 mod differential;
 mod error;
+mod facts;
 mod history;
 mod tail;
 
@@ -19,29 +20,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hobt_access::DataFile;
-use hobt_backup::{DataFileFact, Guid, LogFileFact, MediaLabel, MediaWriter, Opening, SetFacts, SetKind, SetWriter};
+use hobt_access::{CopyWatch, DataFile};
+use hobt_backup::{MediaWriter, Opening, SetFacts, SetKind, SetWriter};
 use hobt_base::{EXTENT_PAGES, Lsn, PageId, errors};
-use hobt_catalog::Growth;
 use hobt_disk::SIMULATED;
-use hobt_log::{Log, LogHold, Record, RecoveryStart, RoomFor};
-use hobt_txn::{COMMIT_RECORD, commit_time};
+use hobt_log::{Log, LogHold, RecoveryStart, RoomFor};
 
-use super::create::new_guid;
 use super::{DatabaseUse, Instance};
-use crate::clock::time_of_day;
-use crate::database::differential::set_guid;
 use crate::database::{Database, MASTER, TEMPDB};
 use crate::error::{EngineError, Result};
-use crate::log_description::LogDescription;
 use copy::{Copying, Piece, pieces_of};
+use facts::{finish, note_commit};
 
 pub use copy::ObserveBackup;
 pub(super) use error::of_read;
 pub use tail::TailRequest;
 
-/// The program, as backups name it.
-const SOFTWARE: &str = concat!("hobt ", env!("CARGO_PKG_VERSION"));
 /// Threads that copy pages.
 const WORKERS: usize = 4;
 /// After so many passes over what loads have written meanwhile, loads log their pages until the backup is done.
@@ -100,6 +94,13 @@ impl std::fmt::Debug for BackupRequest<'_> {
     }
 }
 
+/// What keeps the log, and has loads say which runs they fill past it, until it is known whether the log is kept for
+/// the next backup.
+struct Held {
+    _hold: LogHold,
+    _watch: CopyWatch,
+}
+
 /// A backup that was made.
 #[derive(Debug)]
 pub struct BackupDone {
@@ -109,6 +110,15 @@ pub struct BackupDone {
     pub position: u32,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+/// Keeps the files of a database as they are while the result lives: no backup of its pages runs.
+///
+/// # Errors
+/// 3023: one is running.
+pub(super) fn without_backup(database: &Database) -> Result<impl Sized> {
+    let running = || EngineError::Statement(errors::BACKUP_IN_PROGRESS.error());
+    database.data_backup.try_lock().ok_or_else(running)
 }
 
 impl Instance {
@@ -166,54 +176,13 @@ impl Instance {
         }
     }
 
-    fn new_label(&self, request: &BackupRequest<'_>) -> MediaLabel {
-        MediaLabel {
-            media: Guid(new_guid()),
-            name: request.media_name.clone(),
-            description: request.media_description.clone(),
-            created: time_of_day(),
-            software: SOFTWARE.to_owned(),
-            ..MediaLabel::default()
-        }
-    }
-
-    /// What is known of a backup set when it begins.
-    fn first_facts(&self, database: &DatabaseUse, request: &BackupRequest<'_>, kind: SetKind) -> SetFacts {
-        let options = database.options();
-        let chain = database.storage().log().and_then(|log| log.log().chain()).unwrap_or_default();
-        SetFacts {
-            guid: set_guid(u64::from_le_bytes(*new_guid().first_chunk().expect("sixteen bytes"))),
-            kind,
-            name: request.name.clone(),
-            description: request.description.clone(),
-            database: database.name().to_owned(),
-            database_guid: Guid(database.guid()),
-            database_created: database.created(),
-            recovery_model: options.recovery_model.name().to_owned(),
-            started: time_of_day(),
-            fork: fork_of(database, &chain),
-            is_copy_only: request.is_copy_only,
-            is_tail: request.keeps_log || request.leaves_restoring,
-            has_checksums: request.checks,
-            is_compressed: request.compresses,
-            isolation: database.isolation().bits(),
-            machine: machine_name(),
-            server: request.server.clone(),
-            user: request.user.clone(),
-            software: SOFTWARE.to_owned(),
-            files: file_facts(database),
-            logs: log_facts(database),
-            ..SetFacts::default()
-        }
-    }
-
     /// Copies all pages that are allocated, and the log that makes them whole.
     fn copy_database(
         &self,
         database: &DatabaseUse,
         request: &BackupRequest<'_>,
         media: MediaWriter,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         // The log of the backup is shorter for it. If it finds no room, the log that there is does as well.
         let _saved = database.checkpoint();
         let facts = self.first_facts(database, request, SetKind::Database);
@@ -232,7 +201,7 @@ impl Instance {
         media: MediaWriter,
         facts: SetFacts,
         runs_of: &dyn Fn(usize, &DataFile) -> Vec<(u32, u32)>,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
         let watch = storage.watch_loads();
@@ -267,7 +236,7 @@ impl Instance {
         let mut last_commit = 0;
         copying.copy_log(log, start.keep, end, &mut |record| note_commit(&mut last_commit, record))?;
         let facts = SetFacts { first: start.keep.0, last: end.0, last_commit, ..facts };
-        Ok((finish(database, &copying, facts, start)?, hold))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
     }
 
     fn copying<'a>(
@@ -309,7 +278,7 @@ impl Instance {
         database: &DatabaseUse,
         request: &BackupRequest<'_>,
         media: MediaWriter,
-    ) -> Result<(SetFacts, LogHold)> {
+    ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
         let facts = self.first_facts(database, request, SetKind::Log);
@@ -344,7 +313,7 @@ impl Instance {
         copying.copy_log(log, first.min(end), end, &mut |record| note_commit(&mut last_commit, record))?;
         let has_bulk = copying.saved.iter().any(|pages| pages.load(Ordering::Relaxed) > 0);
         let facts = SetFacts { first: first.min(end).0, last: end.0, last_commit, has_bulk, ..facts };
-        Ok((finish(database, &copying, facts, start)?, hold))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
     }
 
     /// The runs that loads have filled past the log, or began to, since `from`.
@@ -376,30 +345,6 @@ impl Copying<'_> {
     }
 }
 
-/// Completes a backup set.
-fn finish(database: &Database, copying: &Copying<'_>, facts: SetFacts, start: RecoveryStart) -> Result<SetFacts> {
-    let saved: Vec<u64> = copying.saved.iter().map(|pages| pages.load(Ordering::Relaxed)).collect();
-    let is_damaged = !copying.damaged.lock().is_empty();
-    let files = copying.files.iter().map(|file| file.id().0).zip(&saved).collect::<Vec<_>>();
-    let mut facts = SetFacts {
-        redo: start.redo.0,
-        read_from: start.read_from.0,
-        keep: start.keep.0,
-        pages: saved.iter().sum(),
-        is_damaged,
-        finished: time_of_day(),
-        ..facts
-    };
-    facts.files = file_facts(database);
-    for file in &mut facts.files {
-        file.pages_saved = files.iter().find(|(id, _)| *id == file.id).map_or(0, |(_, pages)| **pages);
-    }
-    facts.logs = log_facts(database);
-    (facts.stored_bytes, facts.bytes) = copying.set.bytes();
-    copying.set.finish(&facts).map_err(error::of_write)?;
-    Ok(facts)
-}
-
 /// The pieces of runs of pages, as far as their files exist.
 fn pieces_of_runs(files: &[Arc<DataFile>], runs: &[(PageId, u32)]) -> Vec<Piece> {
     let mut pieces = Vec::new();
@@ -414,15 +359,6 @@ fn pieces_of_runs(files: &[Arc<DataFile>], runs: &[(PageId, u32)]) -> Vec<Piece>
     pieces
 }
 
-/// Notes when a transaction has committed, if the record says so.
-fn note_commit(last: &mut i64, record: &Record) {
-    if record.kind == COMMIT_RECORD
-        && let Some(time) = commit_time(&record.payload)
-    {
-        *last = (*last).max(time);
-    }
-}
-
 /// The error for a log that is closed.
 fn closed(database: &Database) -> EngineError {
     EngineError::Unavailable {
@@ -430,54 +366,4 @@ fn closed(database: &Database) -> EngineError {
         state: crate::DatabaseState::RecoveryPending,
         reason: "it was closed".to_owned(),
     }
-}
-
-/// What tells the log of a database apart from that of others restored from the same backups.
-fn fork_of(database: &Database, chain: &hobt_log::ChainState) -> Guid {
-    if chain.fork == [0; 16] { Guid(database.guid()) } else { Guid(chain.fork) }
-}
-
-fn file_facts(database: &Database) -> Vec<DataFileFact> {
-    let snapshot = database.snapshot();
-    let fact = |file: &Arc<DataFile>| {
-        let listed = snapshot.files.iter().find(|listed| listed.id == file.id());
-        let (growth_pages, growth_percent) = match listed.map(|listed| listed.growth) {
-            Some(Growth::Pages(pages)) => (pages, 0),
-            Some(Growth::Percent(percent)) => (0, percent),
-            Some(Growth::None) | None => (0, 0),
-        };
-        DataFileFact {
-            id: file.id().0,
-            filegroup: file.filegroup().0,
-            filegroup_name: snapshot
-                .filegroup_by_id(file.filegroup())
-                .map_or_else(String::new, |filegroup| filegroup.name.clone()),
-            name: file.name().to_owned(),
-            path: file.path().display().to_string(),
-            pages: file.size_pages(),
-            growth_pages,
-            growth_percent,
-            pages_max: listed.and_then(|listed| listed.max_pages).unwrap_or(0),
-            pages_saved: 0,
-        }
-    };
-    database.storage().files().iter().map(fact).collect()
-}
-
-fn log_facts(database: &Database) -> Vec<LogFileFact> {
-    let files = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
-    let fact = |file: crate::LogFileDescription| LogFileFact {
-        id: file.id.0,
-        name: file.name,
-        path: file.path.display().to_string(),
-        bytes: file.bytes,
-        growth_bytes: file.growth_bytes,
-        bytes_max: file.bytes_max,
-    };
-    files.into_iter().map(fact).collect()
-}
-
-/// The name of this machine.
-fn machine_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }

@@ -10,7 +10,8 @@ use hobt_base::{Lsn, errors};
 use hobt_log::{ChainState, LSN_FIRST, Log, RecoveryStart};
 
 use super::copy::Copying;
-use super::{BackupDone, BackupRequest, SOFTWARE, error, machine_name, note_commit};
+use super::facts::{SOFTWARE, machine_name, note_commit};
+use super::{BackupDone, BackupRequest, error};
 use crate::clock::time_of_day;
 use crate::database::differential::set_guid;
 use crate::error::{EngineError, Result};
