@@ -94,6 +94,9 @@ impl std::fmt::Debug for BackupRequest<'_> {
     }
 }
 
+/// The runs of pages of a file that are copied, each with its first page and its number of pages.
+type RunsOf<'a> = dyn Fn(usize, &DataFile) -> Vec<(u32, u32)> + 'a;
+
 /// What keeps the log, and has loads say which runs they fill past it, until it is known whether the log is kept for
 /// the next backup.
 struct Held {
@@ -200,7 +203,7 @@ impl Instance {
         request: &BackupRequest<'_>,
         media: MediaWriter,
         facts: SetFacts,
-        runs_of: &dyn Fn(usize, &DataFile) -> Vec<(u32, u32)>,
+        runs_of: &RunsOf<'_>,
     ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
