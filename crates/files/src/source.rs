@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
-use hobt_txn::Progress;
+use hobt_txn::{Progress, ProgressUnit};
 
 use crate::encoding::{CodePage, Utf8Reader};
 
@@ -162,5 +162,6 @@ fn without_mark(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + S
 pub(crate) fn note_sizes(files: &[PathBuf], progress: &Progress) {
     let size = |path: &PathBuf| std::fs::metadata(path).ok().filter(Metadata::is_file).map(|found| found.len());
     // Without one of the sizes, the end is not known.
+    progress.count_in(ProgressUnit::Bytes);
     progress.expect(files.iter().map(size).sum::<Option<u64>>().unwrap_or(0));
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::place::Place;
 use crate::query::one_stream;
 use hobt_binder::{BindOptions, Binder};
-use hobt_table::StatementRun;
+use hobt_table::{StatementRun, Writes};
 
 /// The minimum number of sampled pages, 8 MB, as in SQL Server. Smaller tables are always read whole. A sample consists
 /// of whole pages, and from few pages it may contain none.
@@ -42,6 +42,8 @@ pub(super) struct Gathering<'a> {
     pub(super) sample: Option<&'a Sample>,
     /// The partitions to read (from 0). `None` for all.
     pub(super) partitions: Option<&'a [usize]>,
+    /// The share of the statement that is done when they are gathered.
+    pub(super) ends_at: f64,
 }
 
 /// The expression for a row's partition number: `[database].$PARTITION.[function]([column])`. The database is named
@@ -173,6 +175,10 @@ impl Definitions<'_, '_> {
                 &|binder: &Binder<'_>| binder.bind_query(&query),
                 &one_stream,
             )?;
+            // Statistics that another statement needs are no part of its steps.
+            if !before {
+                this.batch.follow(run, &prepared, Writes::Nowhere, gathering.ends_at);
+            }
             this.batch.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
             Ok(())
         };
