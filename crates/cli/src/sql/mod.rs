@@ -4,6 +4,8 @@ mod command;
 mod export;
 mod interactive;
 mod output;
+mod runner;
+mod shortcut;
 mod table;
 mod variables;
 
@@ -14,22 +16,18 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use hobt_files::write::{Timestamps, WriteOptions};
-use hobt_tsql::BatchText;
 
-use self::command::Command;
 use self::output::Output;
+use self::runner::Runner;
 use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
 use super::open::InstanceArguments;
 use crate::batches::Splitter;
 use crate::export::{ExportError, FileSink};
-use hobt::Session;
+use crate::progress::StatementProgress;
 
 /// Characters of text at most in a column, unless told otherwise: sqlcmd's number for its `-y`.
 const WIDTH: u16 = 256;
-
-/// Files that read each other are that deep at most.
-const FILES_DEEP: usize = 32;
 
 /// How rows are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -108,169 +106,6 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Takes lines, and runs the batches that they make until one says to stop.
-struct Runner<'a> {
-    session: Session,
-    output: Output,
-    interrupts: Interrupts,
-    arguments: &'a Arguments,
-    source: Source,
-    splitter: Splitter,
-    variables: Variables,
-    /// `-b` and `:on error`: whether an error ends the script.
-    exits_on_error: bool,
-    /// Whether the program is to end with an exit code of failure.
-    failed: bool,
-    /// Files of `:r` that are being read.
-    files_open: usize,
-}
-
-/// Whether to go on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Go {
-    On,
-    Stop,
-}
-
-impl Runner<'_> {
-    /// Takes a line without its end.
-    fn line(&mut self, line: &str) -> io::Result<Go> {
-        if let Some(command) = command::parse(line)
-            && self.splitter.is_in_code()
-        {
-            return match command {
-                Ok(command) => self.command(command),
-                Err(text) => Ok(self.complain(&text)),
-            };
-        }
-        match self.splitter.line(line) {
-            Some(batch) => self.batch(&batch),
-            None => Ok(Go::On),
-        }
-    }
-
-    fn command(&mut self, command: Command) -> io::Result<Go> {
-        match command {
-            Command::Read(path) => match self.replace_variables(&path) {
-                Ok(path) => return self.read_file(path.as_ref()),
-                Err(text) => return Ok(self.complain(&text)),
-            },
-            Command::SetVariable { name, value } => match value.map(|value| self.replace_variables(&value)).transpose()
-            {
-                Ok(value) => self.variables.set(&name, value),
-                Err(text) => return Ok(self.complain(&text)),
-            },
-            Command::OnError { exits } => self.exits_on_error = exits,
-            Command::Plan(wanted) => {
-                if let Err(text) = self.output.want_plans(wanted) {
-                    return Ok(self.complain(&text));
-                }
-                self.session.collect_plans(self.output.wants_plans());
-            }
-            Command::Reset => drop(self.splitter.rest()),
-            Command::Leave => return Ok(Go::Stop),
-            Command::RunAndLeave => {
-                let rest = self.splitter.rest();
-                self.batch(&rest)?;
-                return Ok(Go::Stop);
-            }
-        }
-        Ok(Go::On)
-    }
-
-    /// Says what is wrong with a line. A user at a terminal tries again; a script must not go on as if it had run.
-    fn complain(&mut self, text: &str) -> Go {
-        eprintln!("{text}");
-        if self.source == Source::Terminal {
-            return Go::On;
-        }
-        self.failed = true;
-        Go::Stop
-    }
-
-    fn replace_variables(&self, text: &str) -> Result<String, String> {
-        if self.arguments.no_variables { Ok(text.to_owned()) } else { self.variables.replace(text) }
-    }
-
-    /// Takes a file's lines as if they stood where `:r` stands.
-    fn read_file(&mut self, path: &Path) -> io::Result<Go> {
-        if self.files_open == FILES_DEEP {
-            return Ok(
-                self.complain(&format!("{}: files read each other more than {FILES_DEEP} deep.", path.display()))
-            );
-        }
-        let file = match open_input(path) {
-            Ok(file) => file,
-            Err(text) => return Ok(self.complain(&text)),
-        };
-        self.files_open += 1;
-        let go = self.lines(file, &path.display().to_string());
-        self.files_open -= 1;
-        go
-    }
-
-    /// Takes lines as they come.
-    fn lines(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
-        for (index, line) in reader.lines().enumerate() {
-            let line = match line {
-                Ok(line) => line,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Ok(self.complain(&format!("{name}, line {}, is not UTF-8: save it as that.", index + 1)));
-                }
-                Err(error) => return Ok(self.complain(&format!("{name} cannot be read: {error}"))),
-            };
-            // A mark of the encoding is no part of the text.
-            let line = if index == 0 { line.trim_start_matches('\u{feff}') } else { line.as_str() };
-            if self.line(line)? == Go::Stop {
-                return Ok(Go::Stop);
-            }
-        }
-        Ok(Go::On)
-    }
-
-    fn batch(&mut self, batch: &BatchText) -> io::Result<Go> {
-        if batch.text.trim().is_empty() {
-            return Ok(Go::On);
-        }
-        let text = match self.replace_variables(&batch.text) {
-            Ok(text) => text,
-            Err(text) => return Ok(self.complain(&text)),
-        };
-        for _ in 0..batch.repeat {
-            if self.arguments.echo {
-                self.output.echo(&text)?;
-            }
-            self.output.begin_batch();
-            self.session.expect_batch();
-            self.interrupts.begin();
-            let output = &mut self.output;
-            self.session.execute_expected(&text, &mut |event| output.event(event));
-            self.interrupts.end();
-            self.output.end_batch()?;
-            if self.exits_on_error && self.output.failed() {
-                self.failed = true;
-                return Ok(Go::Stop);
-            }
-            if self.interrupts.exit_code().is_some() || self.output.is_closed() {
-                return Ok(Go::Stop);
-            }
-            if self.interrupts.happened() {
-                break;
-            }
-        }
-        Ok(Go::On)
-    }
-
-    /// Runs a script as it is read, batch by batch.
-    fn script(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
-        if self.lines(reader, name)? == Go::Stop {
-            return Ok(Go::Stop);
-        }
-        let rest = self.splitter.rest();
-        self.batch(&rest)
-    }
-}
-
 /// Opens a file of T-SQL: UTF-8, or UTF-16 with a mark of its order, as Management Studio's "Unicode" is. An error
 /// names it.
 fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
@@ -339,9 +174,11 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
     session.collect_plans(output.wants_plans());
     let mut variables = Variables::default();
     arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));
+    let progress = StatementProgress::of(session.progress());
     let mut runner = Runner {
         session,
         output,
+        progress,
         interrupts,
         arguments,
         source,

@@ -134,6 +134,11 @@ impl Output {
         self.failed
     }
 
+    /// Whether the terminal shows a result set that has begun and not ended.
+    pub(super) fn is_in_rows(&self) -> bool {
+        self.in_rows && self.is_terminal
+    }
+
     /// Whether the reader of the output has closed it.
     pub(super) fn is_closed(&self) -> bool {
         self.error.is_some()
