@@ -1,5 +1,5 @@
-//! A bar on the terminal for a statement that takes more than two seconds: how far it is, how fast, and how long the rest
-//! takes.
+//! A bar on the terminal for a statement that takes more than two seconds: how far it is, how fast, and how long the
+//! rest takes.
 //!
 //! ```text
 //!   quiet ──2 s without output──► shown ──before output, or at the end──► quiet, or hidden within a result set

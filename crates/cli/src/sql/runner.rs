@@ -6,9 +6,9 @@ use std::path::Path;
 use hobt_base::SqlError;
 use hobt_tsql::BatchText;
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::command::{self, Command};
-use super::open_input;
+use super::input::open_input;
 use super::output::Output;
 use super::shortcut::{self, Shortcut};
 use super::variables::Variables;
@@ -208,7 +208,13 @@ impl Runner<'_> {
 
     fn shortcut(&mut self, shortcut: Shortcut) -> io::Result<Go> {
         match shortcut {
-            Shortcut::Batch(text) => self.run(&text),
+            Shortcut::Batch(text) => {
+                // Names would be as wide as names may be.
+                let before = self.output.set_trim(true);
+                let go = self.run(&text);
+                self.output.set_trim(before);
+                go
+            }
             Shortcut::Read(path) => {
                 let go = self.read_file(path.as_ref())?;
                 let rest = self.splitter.rest();

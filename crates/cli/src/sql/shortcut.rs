@@ -1,7 +1,7 @@
 //! Shortcuts in the manner of SQLite and DuckDB: lines that begin with a dot, where a batch may begin.
 //!
-//! Each is a short way to something that is there: a query, a procedure, `:r`, `hobt import`, `hobt export`. No batch of
-//! T-SQL begins with a dot, and within a batch such a line is T-SQL.
+//! Each is a short way to something that is there: a query, a procedure, `:r`, `hobt import`, `hobt export`. No batch
+//! of T-SQL begins with a dot, and within a batch such a line is T-SQL.
 
 use clap::Args;
 
@@ -40,8 +40,8 @@ const KNOWN: [(&str, &str); 9] = [
 
 const TABLES: &str = "SELECT TABLE_SCHEMA + N'.' + TABLE_NAME AS [name], LOWER(TABLE_TYPE) AS [type] \
                       FROM INFORMATION_SCHEMA.TABLES";
-const COLUMNS: &str = "SELECT TABLE_SCHEMA + N'.' + TABLE_NAME AS [table], COLUMN_NAME AS [column], DATA_TYPE AS [type], \
-                       CHARACTER_MAXIMUM_LENGTH AS [length], IS_NULLABLE AS [null] FROM INFORMATION_SCHEMA.COLUMNS \
+const COLUMNS: &str = "SELECT TABLE_SCHEMA + N'.' + TABLE_NAME AS [table], COLUMN_NAME AS [column], \
+                       DATA_TYPE AS [type], CHARACTER_MAXIMUM_LENGTH AS [length], IS_NULLABLE AS [null] FROM INFORMATION_SCHEMA.COLUMNS \
                        ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION";
 
 /// The list of shortcuts, a line each.
@@ -50,7 +50,8 @@ pub(super) fn help() -> String {
     KNOWN.iter().map(|(form, what)| format!("{form:<width$}  {what}\n")).collect()
 }
 
-/// The shortcut that a line is; `None` if it does not begin with a dot and a letter. An error says what is wrong with it.
+/// The shortcut that a line is; `None` if it does not begin with a dot and a letter. An error says what is wrong with
+/// it.
 pub(super) fn parse(line: &str) -> Option<Result<Shortcut, String>> {
     let text = line.trim().strip_prefix('.').filter(|text| text.starts_with(|c: char| c.is_ascii_alphabetic()))?;
     let text = text.trim_end_matches(';').trim_end();

@@ -101,16 +101,25 @@ impl Steps {
         if self.is_set.load(Ordering::Relaxed) || is_first && all < ROWS_MIN {
             return;
         }
-        let of_reads = if makes_rows { share } else { share * read / all.max(1.0) };
-        match is_first {
-            false => progress.begin_part(share, all as u64),
+        let of_reads = if makes_rows { 1.0 } else { read / all.max(1.0) };
+        // Statistics may have been gathered for the plan.
+        let is_begun = progress.is_known();
+        let done = if is_begun { progress.percent() / 100.0 } else { 0.0 };
+        let until = done + (share - done).max(0.0) * of_reads;
+        let steps = if makes_rows { rows.given } else { rows.read } as u64;
+        match (is_first, is_begun) {
+            // Another plan of the same statement.
+            (false, _) => progress.begin_part(share, all as u64),
             // The files add their bytes when they are opened.
-            true if rows.of_files > 0.0 => progress.ends_at(of_reads),
-            true => {
-                progress.set(0, if makes_rows { rows.given } else { rows.read } as u64);
-                progress.ends_at(of_reads);
-                progress.count_in(ProgressUnit::Rows);
+            (true, _) if rows.of_files > 0.0 => progress.ends_at(until),
+            (true, true) => progress.begin_part(until, steps),
+            (true, false) => {
+                progress.set(0, steps);
+                progress.ends_at(until);
             }
+        }
+        if rows.of_files == 0.0 {
+            progress.count_in(ProgressUnit::Rows);
         }
         let _known = self.progress.set(Arc::clone(progress));
         self.expected.store(rows.given as u64, Ordering::Relaxed);
@@ -196,6 +205,18 @@ mod tests {
         steps.read(10);
         steps.written(250_000);
         assert!((progress.percent() - 25.0).abs() < 1e-6, "rows that the plan makes are counted as they are written");
+    }
+
+    #[test]
+    fn what_was_done_for_the_plan_stays_done() {
+        let (_gathering, progress) = followed(MANY, Writes::Nowhere);
+        progress.ends_at(0.25);
+        progress.add(1_000_000);
+        let steps = Steps::default();
+        steps.follow(&progress, PlanRows { are_held: false, ..MANY }, Writes::InBulk, 1.0);
+        assert!((progress.percent() - 25.0).abs() < 1e-6);
+        steps.read(500_000);
+        assert!((progress.percent() - 62.5).abs() < 1e-6);
     }
 
     #[test]

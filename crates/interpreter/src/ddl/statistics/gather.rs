@@ -33,6 +33,9 @@ pub(super) fn quoted(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
+/// The share of what is left of a statement for statistics that its plan needs.
+const OF_A_PLAN: f64 = 0.25;
+
 /// What to read for a statistics object.
 pub(super) struct Gathering<'a> {
     pub(super) place: &'a Place,
@@ -175,10 +178,15 @@ impl Definitions<'_, '_> {
                 &|binder: &Binder<'_>| binder.bind_query(&query),
                 &one_stream,
             )?;
-            // Statistics that another statement needs are no part of its steps.
-            if !before {
-                this.batch.follow(run, &prepared, Writes::Nowhere, gathering.ends_at);
-            }
+            let ends_at = match before {
+                false => gathering.ends_at,
+                // A plan needs them, and its own work comes later.
+                true => {
+                    let done = this.batch.state.progress.percent() / 100.0;
+                    done + (1.0 - done) * OF_A_PLAN
+                }
+            };
+            this.batch.follow(run, &prepared, Writes::Nowhere, ends_at);
             this.batch.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
             Ok(())
         };
