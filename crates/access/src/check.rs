@@ -22,7 +22,7 @@ use hobt_page::{
     Run, RunContents, RunListPage, StoredValue, check_row_page, map_page_of,
 };
 
-use hobt_txn::Transactions;
+use hobt_txn::{Progress, Transactions};
 
 use crate::btree::{TreeFault, Wrong};
 use crate::page_set::PageSet;
@@ -145,6 +145,8 @@ pub struct AllocationCheck {
     cancelled: Arc<AtomicBool>,
     /// The source of stamps.
     clock: Option<Arc<Transactions>>,
+    /// Where read pages are counted.
+    progress: Arc<Progress>,
 }
 
 /// The pages of values in the runs of one heap or tree. Those that belong to a value are put into the set.
@@ -197,7 +199,15 @@ impl AllocationCheck {
             owned.insert(file.id(), (file, of_maps));
         }
         let (storage, cancelled) = (Arc::clone(storage), Arc::default());
-        Ok(AllocationCheck { storage, owned, findings, damaged: HashMap::new(), cancelled, clock: None })
+        Ok(AllocationCheck {
+            storage,
+            owned,
+            findings,
+            damaged: HashMap::new(),
+            cancelled,
+            clock: None,
+            progress: Arc::default(),
+        })
     }
 
     /// Makes the check end with [`AccessError::Cancelled`] soon after `cancelled` is set.
@@ -214,6 +224,12 @@ impl AllocationCheck {
         self
     }
 
+    /// Makes the check count each reading of a page as a step: for a heap as many as it has pages, for a tree twice as
+    /// many.
+    pub fn count_in(&mut self, progress: &Arc<Progress>) {
+        self.progress = Arc::clone(progress);
+    }
+
     /// The findings since the check began or since the last call.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.findings)
@@ -221,6 +237,12 @@ impl AllocationCheck {
 
     fn check_cancelled(&self) -> Result<(), AccessError> {
         if self.cancelled.load(Ordering::Relaxed) { Err(AccessError::Cancelled) } else { Ok(()) }
+    }
+
+    /// A page is about to be read.
+    fn step(&self) -> Result<(), AccessError> {
+        self.progress.add(1);
+        self.check_cancelled()
     }
 
     /// Checks the extents of one heap or tree and its run list, but none of its rows.
@@ -274,7 +296,7 @@ impl AllocationCheck {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
         self.own_all(hobt, &runs)?;
-        let (figures, wrong) = tree.check()?;
+        let (figures, wrong) = tree.check(&|| self.step())?;
         for (page, wrong) in wrong {
             match wrong {
                 Wrong::Damage(damage) => self.note_damage(page, damage),
@@ -297,7 +319,7 @@ impl AllocationCheck {
 
     /// Checks the header of a page of a tree, and the large values of a leaf.
     fn tree_page(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<(), AccessError> {
-        self.check_cancelled()?;
+        self.step()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
@@ -398,7 +420,7 @@ impl AllocationCheck {
 
     /// Checks a page with a piece of a value.
     fn value_page(&mut self, hobt: &Hobt, id: PageId) -> Result<(), AccessError> {
-        self.check_cancelled()?;
+        self.step()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
@@ -459,7 +481,7 @@ impl AllocationCheck {
 
     /// The number of live rows of a page of a heap; 0 if it is damaged.
     fn page_rows(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<u64, AccessError> {
-        self.check_cancelled()?;
+        self.step()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(0) };

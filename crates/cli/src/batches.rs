@@ -31,6 +31,11 @@ impl Splitter {
         (last.text == "X").then(|| batches.pop())
     }
 
+    /// Whether nothing has come since the last `GO`.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
     /// Whether the next line is outside strings, quoted names and comments.
     pub(crate) fn is_in_code(&self) -> bool {
         self.ended_by("GO").is_some()

@@ -1,72 +1,171 @@
-//! A bar on the terminal for a statement that takes more than two seconds: how far it is, and how long the rest takes.
+//! A bar on the terminal for a statement that takes more than two seconds: how far it is, how fast, and how long the
+//! rest takes.
+//!
+//! ```text
+//!   quiet ──2 s without output──► shown ──before output, or at the end──► quiet, or hidden within a result set
+//! ```
+//! A thread draws the bar. It draws and removes it under a lock, so that whoever writes to the terminal has the line to
+//! itself from [`StatementProgress::hide`] on. Only statements that say how far they are have one.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hobt::Progress;
+use hobt::{Progress, ProgressUnit};
+use hobt_showplan::count;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is over before needs no bar.
+/// What is over before needs no bar, and is none between two outputs.
 const QUIET: Duration = Duration::from_secs(2);
 /// Time between two figures.
 const STEP: Duration = Duration::from_millis(200);
 /// Steps of the bar.
 const STEPS: u64 = 1000;
 
-/// The bar, drawn by a thread of its own. Removed when dropped.
+/// The bar of the statements of a session. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct StatementProgress {
-    running: Option<(Sender<()>, JoinHandle<()>)>,
+    /// `None` if the error stream is no terminal.
+    drawn: Option<(Arc<Shared>, JoinHandle<()>)>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the batch began.
+    begun: Option<Instant>,
+    /// Since when nothing was written; `None` while there must be no bar.
+    quiet_since: Option<Instant>,
+    bar: Option<ProgressBar>,
+    ends: bool,
+}
+
+impl State {
+    /// How long no bar is to be drawn; `None` for an unknown time.
+    fn waits(&self, now: Instant) -> Option<Duration> {
+        self.quiet_since.map(|since| (since + QUIET).saturating_duration_since(now))
+    }
+
+    fn remove_bar(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn draw(&mut self, progress: &Progress) {
+        let begun = self.begun;
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(STEPS);
+            if let Ok(style) = ProgressStyle::with_template("[{elapsed}] {bar:40} {percent:>3} %  {msg}") {
+                bar.set_style(style);
+            }
+            bar.with_elapsed(begun.map_or(Duration::ZERO, |begun| begun.elapsed()))
+        });
+        let percent = progress.percent();
+        let rate = progress.rate().map(|(rate, unit)| shown_rate(rate, unit)).unwrap_or_default();
+        let left = if percent > 0.0 { format!("{} left", shown_time(progress.left())) } else { String::new() };
+        bar.set_message([rate, left].iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>().join(", "));
+        bar.set_position((percent / 100.0 * STEPS as f64) as u64);
+        bar.tick();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements on it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw_until_the_end(&self, progress: &Progress) {
+        let mut state = self.lock();
+        while !state.ends {
+            let wait = match state.waits(Instant::now()) {
+                Some(Duration::ZERO) => {
+                    if progress.is_known() {
+                        state.draw(progress);
+                    } else {
+                        state.remove_bar();
+                    }
+                    Some(STEP)
+                }
+                wait => wait,
+            };
+            state = match wait {
+                Some(wait) => self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        state.remove_bar();
+    }
 }
 
 impl StatementProgress {
-    /// Shows a session's progress. Shows nothing if the error stream is no terminal, or while the running statement
-    /// does not say how far it is.
-    pub(crate) fn begin(progress: Arc<Progress>) -> StatementProgress {
+    /// A bar for a session's progress, which is not shown before [`StatementProgress::begin`]. There is none if the
+    /// error stream is no terminal.
+    pub(crate) fn of(progress: Arc<Progress>) -> StatementProgress {
         if !std::io::stderr().is_terminal() {
-            return StatementProgress { running: None };
+            return StatementProgress { drawn: None };
         }
-        let (ends, ended) = channel();
-        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(move || show(&progress, &ended));
+        let shared = Arc::<Shared>::default();
+        let drawing = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("progress".to_owned());
+        let thread = thread.spawn(move || drawing.draw_until_the_end(&progress));
         // Without the thread there is no bar, and nothing else is missing.
-        StatementProgress { running: thread.ok().map(|thread| (ends, thread)) }
+        StatementProgress { drawn: thread.ok().map(|thread| (shared, thread)) }
+    }
+
+    /// A batch begins.
+    pub(crate) fn begin(&self) {
+        self.change(|state| state.begun = Some(Instant::now()));
+        self.allow();
+    }
+
+    /// Nothing is written from now on: the bar may be shown, if that stays so for two seconds.
+    pub(crate) fn allow(&self) {
+        self.change(|state| state.quiet_since = Some(Instant::now()));
+        if let Some((shared, _)) = &self.drawn {
+            shared.changed.notify_all();
+        }
+    }
+
+    /// Removes the bar, since something is about to be written.
+    pub(crate) fn hide(&self) {
+        self.change(|state| {
+            state.quiet_since = None;
+            state.remove_bar();
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        if let Some((shared, _)) = &self.drawn {
+            change(&mut shared.lock());
+        }
     }
 }
 
 impl Drop for StatementProgress {
     fn drop(&mut self) {
-        if let Some((ends, thread)) = self.running.take() {
-            drop(ends);
+        if let Some((shared, thread)) = self.drawn.take() {
+            shared.lock().ends = true;
+            shared.changed.notify_all();
             let _ended = thread.join();
         }
     }
 }
 
-fn show(progress: &Progress, ended: &Receiver<()>) {
-    let begun = Instant::now();
-    let goes_on = |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-    if !goes_on(QUIET) {
-        return;
+fn shown_rate(rate: f64, unit: ProgressUnit) -> String {
+    match unit {
+        ProgressUnit::Rows => format!("{} rows/s", count(rate as u64)),
+        ProgressUnit::Bytes => format!("{:.1} MB/s", rate / 1e6),
+        ProgressUnit::Pages => format!("{} pages/s", count(rate as u64)),
+        ProgressUnit::Steps => String::new(),
     }
-    let bar = ProgressBar::new(STEPS);
-    if let Ok(style) = ProgressStyle::with_template("[{elapsed}] {bar:40} {percent:>3} %  {msg}") {
-        bar.set_style(style);
-    }
-    bar.set_elapsed(begun.elapsed());
-    loop {
-        let percent = progress.percent();
-        if percent > 0.0 {
-            bar.set_position((percent / 100.0 * STEPS as f64) as u64);
-            bar.set_message(format!("{} left", shown_time(progress.left())));
-        }
-        if !goes_on(STEP) {
-            break;
-        }
-    }
-    bar.finish_and_clear();
 }
 
 fn shown_time(time: Duration) -> String {
@@ -86,5 +185,24 @@ mod tests {
     fn times_have_the_unit_that_reads_best() {
         let shown = |seconds| shown_time(Duration::from_secs(seconds));
         assert_eq!([shown(7), shown(65), shown(7290)], ["7 s", "1:05 min", "2:01 h"]);
+        assert_eq!(shown_rate(1_234_567.8, ProgressUnit::Rows), "1,234,567 rows/s");
+        assert_eq!(shown_rate(1.25e8, ProgressUnit::Bytes), "125.0 MB/s");
+    }
+
+    #[test]
+    fn a_bar_waits_for_two_quiet_seconds_and_is_gone_before_output() {
+        let mut state = State::default();
+        let now = Instant::now();
+        assert_eq!(state.waits(now), None, "nothing runs");
+        state.quiet_since = Some(now);
+        assert_eq!(state.waits(now + QUIET / 2), Some(QUIET / 2));
+        assert_eq!(state.waits(now + QUIET), Some(Duration::ZERO));
+        let progress = Progress::default();
+        progress.set(0, 4);
+        progress.add(1);
+        state.draw(&progress);
+        assert_eq!(state.bar.as_ref().map(ProgressBar::position), Some(STEPS / 4));
+        state.remove_bar();
+        assert!(state.bar.is_none());
     }
 }

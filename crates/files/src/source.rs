@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
 use hobt_instruments::{Wait, WaitType};
-use hobt_txn::Progress;
+use hobt_txn::{Progress, ProgressUnit};
 
 use crate::encoding::{CodePage, Utf8Reader};
 
@@ -173,5 +173,6 @@ fn by_mark(mut reader: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>>
 pub(crate) fn note_sizes(files: &[PathBuf], progress: &Progress) {
     let size = |path: &PathBuf| std::fs::metadata(path).ok().filter(Metadata::is_file).map(|found| found.len());
     // Without one of the sizes, the end is not known.
+    progress.count_in(ProgressUnit::Bytes);
     progress.expect(files.iter().map(size).sum::<Option<u64>>().unwrap_or(0));
 }

@@ -42,7 +42,7 @@ pub use hobt_session::{
     StatementStatistics, TableReads, ThreadTime,
 };
 pub use hobt_tsql::{BatchText, split_batches};
-pub use hobt_txn::Progress;
+pub use hobt_txn::{Progress, ProgressUnit};
 pub use hobt_types::SqlType;
 pub use instance::{Instance, Session};
 pub use stream::{Item, Query};

@@ -27,7 +27,7 @@ use crate::query::one_stream;
 use crate::stored_table::{store_of, with_columns};
 use hobt_binder::{BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use hobt_operators::{ChangedRows, HeldBatches, WriteTarget, delete_rows, stored_columns, update_rows};
-use hobt_table::StatementRun;
+use hobt_table::{StatementRun, Writes};
 
 /// A statement that changes existing rows.
 #[derive(Clone, Copy)]
@@ -148,6 +148,7 @@ impl Interpreter<'_> {
         };
         note_update(run, &bound, &target);
         let (mut held, new) = new_rows(run, held, &mut bound, &target)?;
+        run.begin_writing(held.row_count());
         apply(run, &target, &bound, (&mut held, &new))?;
         self.check_new_keys(run, &target)?;
         let referring = self.referring_keys(&target);
@@ -208,6 +209,7 @@ impl Interpreter<'_> {
             columns: bound.values.as_ref().map(|values| values.columns().collect()),
             rows: 0,
         });
+        self.follow(run, &prepared, Writes::OneByOne, 1.0);
         let mut rows = ChangedRows::new(run, bound.repeats, bound.limit);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
         let has_ended = Self::query_ended(ended, bound.table.unseen())?;

@@ -31,7 +31,7 @@ use hobt_binder::{ACTION_TYPE, BindOptions, Binder, BoundMerge, OutputInput, Que
 use hobt_operators::{
     HeldBatches, MergedParts, MergedRows, WriteTarget, delete_rows, insert_held, stored_columns, update_rows,
 };
-use hobt_table::{ChangeKind, StatementRun};
+use hobt_table::{ChangeKind, StatementRun, Writes};
 
 /// Rows with one kind of change, and their new values.
 struct Piece {
@@ -79,6 +79,7 @@ impl Interpreter<'_> {
             for kind in [ChangeKind::Update, ChangeKind::Insert] {
                 this.complete(&run, &bound, &store, (kind, of_kind(&mut rows, kind)))?;
             }
+            run.begin_writing(rows.deleted.row_count() + rows.updated.row_count() + rows.inserted.row_count());
             apply(&run, &store, &bound, &mut rows)?;
             this.check_new_keys(&run, &store)?;
             let referring = this.referring_keys(&store);
@@ -134,6 +135,7 @@ impl Interpreter<'_> {
             columns: None,
             rows: 0,
         });
+        self.follow(run, &prepared, Writes::OneByOne, 1.0);
         let unseen = bound.table.unseen();
         let mut rows = MergedRows::new(run, bound.actions.clone(), unseen);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch)).and_then(|()| rows.finish());

@@ -27,7 +27,7 @@ use crate::plans::ChangeShown;
 use hobt_binder::{BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints};
 use hobt_operators::{MemoryGrant, MemoryRequest, Reader, WriteTarget, gathered, insert_plan};
 use hobt_planner::{FinishPlan, PhysicalPlan, Planned, Planning, Prepared};
-use hobt_table::{JoinWay, MemoryFigures, StatementRun};
+use hobt_table::{JoinWay, MemoryFigures, StatementRun, Writes};
 
 impl Interpreter<'_> {
     pub(super) fn select(&mut self, select: &SelectStatement, learned: &mut Learned) -> Result<Outcome, Failure> {
@@ -78,6 +78,9 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         self.in_run(run, |this| {
             let prepared = this.prepare(run, options, &bind, &one_stream)?;
+            if reader == Reader::Client {
+                this.follow(run, &prepared, Writes::Nowhere, 1.0);
+            }
             begin(this, prepared.query())?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
@@ -199,6 +202,7 @@ impl Interpreter<'_> {
                 rows: 0,
             });
             let target = WriteTarget::new(place.database.clone(), table, &place.schema, None)?;
+            this.follow(run, &prepared, target.writes(), 1.0);
             let executor = Arc::clone(&this.environment.executor);
             Ok(prepared.insert(run, &executor, &target, true)?.rows)
         })?;
@@ -218,12 +222,22 @@ impl Interpreter<'_> {
         parallel: bool,
     ) -> Result<u64, Failure> {
         let prepared = self.prepare(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
+        // A load in batches is as far as it has read its files.
+        if self.file_batches.is_none() {
+            self.follow(run, &prepared, target.writes(), 1.0 / (1 + target.built_behind()) as f64);
+        }
         let executor = Arc::clone(&self.environment.executor);
         let inserted = prepared.insert(run, &executor, target, parallel)?;
         if inserted.has_left_indexes {
-            self.definitions().build_behind_insert(run, target)?;
+            self.definitions().build_behind_insert(run, target, inserted.rows)?;
         }
         Ok(inserted.rows)
+    }
+
+    /// Takes the rows of a plan that is about to run as steps of the statement's progress. `share` of the statement is
+    /// done when they are written.
+    pub(super) fn follow(&self, run: &StatementRun, prepared: &Prepared, writes: Writes, share: f64) {
+        run.follow(&self.state.progress, prepared.rows(writes), writes, share);
     }
 
     /// Runs a query and passes its batches to `take`.

@@ -134,6 +134,7 @@ impl ExecutionPlan for AggregateScanExec {
             finish: self.finish,
             schema: self.schema(),
             work,
+            read: 0,
             waiting: false,
             turn: Turn::new(self.properties.output_partitioning().partition_count(), turn::RANGES),
             done: false,
@@ -187,6 +188,8 @@ struct AggregateStream {
     finish: bool,
     schema: SchemaRef,
     work: Work,
+    /// Rows read that the statement's progress knows of.
+    read: u64,
     waiting: bool,
     turn: Turn,
     done: bool,
@@ -259,6 +262,8 @@ impl Drop for AggregateStream {
 
 impl AggregateStream {
     fn report(&mut self) {
+        let before = std::mem::replace(&mut self.read, self.worker.rows());
+        self.scan().run().note_scanned(self.read - before);
         self.profile.set_scanned(self.partition, &self.worker);
         self.clock.lap();
     }

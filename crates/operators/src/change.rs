@@ -244,6 +244,7 @@ pub fn delete_rows(run: &StatementRun, target: &WriteTarget, rows: &RecordBatch)
         let deleted = target.writer().delete(&run.context, &places.row(row)?);
         deleted.map_err(|error| target.write_error(error))?;
     }
+    run.note_written(rows.num_rows());
     escalate_if_due(run, target);
     Ok(())
 }
@@ -322,6 +323,7 @@ impl Updating<'_> {
     fn apply(&self, updates: &[RowUpdate]) -> Result<(), SqlError> {
         let updated = self.target.writer().update(&self.run.context, updates, &mut || self.run.is_cancelled());
         updated.map_err(|error| self.target.write_error(error))?;
+        self.run.note_written(updates.len());
         escalate_if_due(self.run, self.target);
         check_cancelled(self.run)
     }
@@ -337,6 +339,7 @@ impl Updating<'_> {
                 Ok(())
             })?;
             taken_out.keep(self.batch_of(&of_batch)?)?;
+            self.run.note_written(of_batch.len() / 2);
             escalate_if_due(self.run, self.target);
         }
         let mut taken_out = taken_out.into_batches()?;
@@ -344,11 +347,13 @@ impl Updating<'_> {
             let taken_out = taken_out.next().unwrap_or_else(|| Err(lost()))?;
             let nows = Places::of(&taken_out)?;
             let entries = taken_out.columns().get(1).and_then(|column| column.as_binary_view_opt()).ok_or_else(lost)?;
+            let rows = taken_out.num_rows();
             self.each(&batch?, &mut |row, update| {
                 let entries = entries.value(row).iter().map(|entry| *entry != 0).collect();
                 let taken_out = TakenOut { now: nows.place(row)?, entries };
                 writer.put_in(context, &update, taken_out).map_err(|error| self.target.write_error(error))
             })?;
+            self.run.note_written(rows - rows / 2);
             escalate_if_due(self.run, self.target);
         }
         Ok(())

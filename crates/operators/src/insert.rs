@@ -24,7 +24,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use super::row_lock::{lock_error, snapshot_conflict};
 use crate::new_keys::NewKeys;
-use hobt_table::{CheckRule, RowRules, StatementRun, access_error, written_table_name};
+use hobt_table::{CheckRule, RowRules, StatementRun, Writes, access_error, written_table_name};
 
 pub use load::{Inserted, insert_batches, insert_held, insert_plan, insert_select};
 pub(crate) use unordered::UnorderedExec;
@@ -228,6 +228,17 @@ impl WriteTarget {
     #[must_use]
     pub fn moving(self) -> WriteTarget {
         WriteTarget { writer: self.writer.without_notes(), ..self }
+    }
+
+    /// How rows of a query are likely to be written, if there are many.
+    pub fn writes(&self) -> Writes {
+        if self.heaps.is_some() || self.is_empty() { Writes::InBulk } else { Writes::OneByOne }
+    }
+
+    /// How many indexes are likely to be built from many rows of a query, behind those rows.
+    pub fn built_behind(&self) -> usize {
+        let others = self.table().indexes.iter().skip(1).filter(|index| !index.options.is_disabled).count();
+        if others > 0 && self.is_empty() { others } else { 0 }
     }
 
     /// The writer that changes its rows.
@@ -455,7 +466,9 @@ fn insert_one_by_one(
 ) -> Result<u64, SqlError> {
     let mut written = 0;
     for batch in batches {
-        written += write_rows(run, target, &rows_of(target, &target.completed_batch(&batch?)?)?)?;
+        let rows = write_rows(run, target, &rows_of(target, &target.completed_batch(&batch?)?)?)?;
+        run.note_written(usize::try_from(rows).unwrap_or(usize::MAX));
+        written += rows;
     }
     Ok(written)
 }

@@ -360,7 +360,7 @@ impl ScanStream {
     fn note_progress(&mut self) {
         let before = self.read;
         self.read = self.worker.rows();
-        self.run.note_scanned(usize::try_from(self.read - before).unwrap_or(usize::MAX));
+        self.run.note_scanned(self.read - before);
         self.profile.set_scanned(self.partition, &self.worker);
         if let Some(sieve) = &mut self.batch.sieve {
             sieve.publish();

@@ -401,6 +401,7 @@ impl ExecutionPlan for SeekExec {
             profile: Arc::clone(profile),
             partition,
             produced: 0,
+            noted: 0,
             left: self.limit.unwrap_or(usize::MAX),
             rows_max: context.session_config().batch_size(),
             turn: Turn::new(self.parts.len(), turn::LEAVES),
@@ -423,6 +424,8 @@ struct SeekStream {
     clock: WorkerClock,
     partition: usize,
     produced: u64,
+    /// Rows read that the statement's progress knows of.
+    noted: u64,
     /// How many rows are still wanted.
     left: usize,
     rows_max: usize,
@@ -477,6 +480,8 @@ impl SeekStream {
         let rows = self.rows.rows;
         self.produced += rows as u64;
         self.left = self.left.saturating_sub(rows);
+        let before = std::mem::replace(&mut self.noted, self.rows.read);
+        self.table.run().note_scanned(self.noted - before);
         self.profile.set_read(self.partition, (self.produced, self.rows.read), 1);
         self.rows.publish();
         Poll::Ready((rows > 0).then(|| self.rows.take_batch(&self.table, &self.schema)))

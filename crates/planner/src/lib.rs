@@ -34,6 +34,7 @@ mod join_order;
 mod large_top;
 mod lateral;
 mod ordered_scan;
+mod plan_rows;
 mod prepare;
 mod projection_fence;
 mod pushed_conditions;

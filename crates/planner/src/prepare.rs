@@ -22,12 +22,13 @@ use hobt_operators::{
     Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, insert_select, is_one_stream,
     physical_plan, run_query, sorting_short_batches, spilling, spilling_windows, without_role,
 };
-use hobt_table::{StatementRun, WantedColumn, declared_width, scanned_width, wanted_columns};
+use hobt_table::{PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
 use hobt_udf::sql_error_of;
 
 use crate::explain::memory_wish;
 use crate::index_join::believes_few_rows;
 use crate::large_top::sort_large_tops;
+use crate::plan_rows::plan_rows;
 use crate::session::{optimize, session_config, session_state};
 
 /// Rows per batch between operators.
@@ -212,6 +213,11 @@ impl Prepared {
     /// The query.
     pub fn query(&self) -> &BoundQuery {
         &self.query
+    }
+
+    /// The rows that it reads, and those that it gives to be written, as estimated.
+    pub fn rows(&self, writes: Writes) -> PlanRows {
+        plan_rows(&self.plan, writes)
     }
 
     /// Runs the query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker

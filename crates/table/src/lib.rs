@@ -43,8 +43,8 @@ pub use row_rules::{CheckRule, ComputedRule, RowRules};
 pub use series::{Series, series_rows};
 pub use statement::Running;
 pub use statement::{
-    FilterCounts, FilterProfile, MemoryFigures, OperatorProfile, PendingReasons, RunSettings, StatementRun,
-    WorkerClock, WorkerProfile, Writing,
+    FilterCounts, FilterProfile, MemoryFigures, OperatorProfile, PendingReasons, PlanRows, RunSettings, StatementRun,
+    WorkerClock, WorkerProfile, Writes, Writing,
 };
 pub use streamed_rows::{BatchReading, OpenBatches, streamed_rows};
 pub use table_read::{

@@ -48,7 +48,7 @@ pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSetti
 pub use decision::{RecoveredDecision, Settlements, read_commit, read_decision, read_prepare};
 pub use global_transaction::{DatabaseGuid, GlobalTransaction};
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
-pub use progress::{Progress, time_left};
+pub use progress::{Progress, ProgressUnit, time_left};
 pub use rebuilt::{PagePiece, Pieces, RebuiltName, RebuiltRows};
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};

@@ -1,19 +1,52 @@
 //! How far a statement is: `percent_complete` of `sys.dm_exec_requests`.
+//!
+//! The work of a statement has steps, or parts that have steps of their own:
+//! ```text
+//!   one part      set(0, all)                     done / all
+//!   two parts     set(0, read); ends_at(0.2)      0 % to 20 % while rows are read
+//!                 begin_part(1.0, write)          from there to 100 % while rows are written
+//! ```
+//! The number of a part's steps may be an estimate. So a statement of parts is never said to be at 100 %, and
+//! [`Progress::percent`] does not go back while a statement runs.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What times are counted from.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Steps done and steps in all. A statement whose number of steps is unknown has 0 in all.
+/// What a statement whose steps are estimated is said to have done at most, since it has not ended.
+const ESTIMATE_MAX: f64 = 0.99;
+
+/// What the steps are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProgressUnit {
+    /// Anything else.
+    Steps,
+    /// Rows.
+    Rows,
+    /// Bytes of files.
+    Bytes,
+    /// Pages.
+    Pages,
+}
+
+/// Steps done and steps in all of the running part. A statement whose number of steps is unknown has 0 in all.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
     all: AtomicU64,
     /// When the steps began, in nanoseconds.
     since_ns: AtomicU64,
+    /// The share of the whole that was done when the part began, as the bits of an `f64`.
+    base: AtomicU64,
+    /// The share of the whole that is left when the part ends, likewise.
+    rest: AtomicU64,
+    /// The greatest share that was shown, likewise. Bits of numbers that are not negative are in the numbers' order.
+    shown: AtomicU64,
+    unit: AtomicU8,
+    is_estimate: AtomicBool,
     is_undo: AtomicBool,
 }
 
@@ -27,13 +60,67 @@ fn now_ns() -> u64 {
 }
 
 impl Progress {
-    /// Sets how far it is. Without steps done it begins now.
+    /// Sets how far it is. Without steps done it begins now, in one part.
     pub fn set(&self, done: u64, all: u64) {
         if done == 0 {
             self.since_ns.store(now_ns(), Ordering::Relaxed);
+            self.base.store(0, Ordering::Relaxed);
+            self.rest.store(0, Ordering::Relaxed);
+            self.is_estimate.store(false, Ordering::Relaxed);
+            self.count_in(ProgressUnit::Steps);
         }
         self.done.store(done, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);
+        if done == 0 {
+            self.shown.store(0, Ordering::Release);
+        }
+    }
+
+    /// Says what the steps of the running part are.
+    pub fn count_in(&self, unit: ProgressUnit) {
+        self.unit.store(unit as u8, Ordering::Relaxed);
+    }
+
+    /// Steps a second in the running part, and what they are; `None` before the first is done.
+    pub fn rate(&self) -> Option<(f64, ProgressUnit)> {
+        let unit = match self.unit.load(Ordering::Relaxed) {
+            unit if unit == ProgressUnit::Rows as u8 => ProgressUnit::Rows,
+            unit if unit == ProgressUnit::Bytes as u8 => ProgressUnit::Bytes,
+            unit if unit == ProgressUnit::Pages as u8 => ProgressUnit::Pages,
+            _ => ProgressUnit::Steps,
+        };
+        let done = self.done.load(Ordering::Relaxed) as f64;
+        let seconds = self.elapsed().as_secs_f64();
+        (done > 0.0 && seconds > 0.0).then(|| (done / seconds, unit))
+    }
+
+    /// Whether the number of steps is known, or was estimated.
+    pub fn is_known(&self) -> bool {
+        self.all.load(Ordering::Relaxed) > 0
+    }
+
+    /// The time since the running part began.
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)))
+    }
+
+    /// Says that other parts follow: this share of the whole is done when the steps of the running part are.
+    pub fn ends_at(&self, share: f64) {
+        self.is_estimate.store(true, Ordering::Relaxed);
+        self.rest.store((1.0 - share.clamp(0.0, 1.0)).to_bits(), Ordering::Relaxed);
+    }
+
+    /// Begins another part, of `all` steps, when nobody adds steps of the last one any more. What was done stays done,
+    /// and this share of the whole is done when the steps of the part are.
+    pub fn begin_part(&self, share: f64, all: u64) {
+        let base = self.share();
+        self.is_estimate.store(true, Ordering::Relaxed);
+        // In this order a reader in between, who reads in the other, meets no more than what is done.
+        self.done.store(0, Ordering::Release);
+        self.all.store(all.max(1), Ordering::Release);
+        self.rest.store((1.0 - share.clamp(base, 1.0)).to_bits(), Ordering::Release);
+        self.since_ns.store(now_ns(), Ordering::Relaxed);
+        self.base.store(base.to_bits(), Ordering::Release);
     }
 
     /// Begins to undo in `all` steps.
@@ -52,10 +139,13 @@ impl Progress {
         self.is_undo.load(Ordering::Relaxed)
     }
 
-    /// How long the steps that are left take at the rate so far.
+    /// How long the steps that are left take at the rate of those of the running part.
     pub fn left(&self) -> Duration {
-        let elapsed = Duration::from_nanos(now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)));
-        time_left(self.percent(), elapsed)
+        let base = f64::from_bits(self.base.load(Ordering::Acquire));
+        let share = self.share();
+        // What came before the part took its time at another rate.
+        let of_part = (share - base) / (1.0 - base);
+        time_left(100.0 * of_part.clamp(0.0, 1.0), self.elapsed())
     }
 
     /// Adds steps to be done.
@@ -68,10 +158,71 @@ impl Progress {
         self.done.fetch_add(done, Ordering::Relaxed);
     }
 
-    /// Per cent of the steps; 0 where there are none.
+    /// Per cent of the steps; 0 where there are none. Does not go back while the statement runs.
     pub fn percent(&self) -> f64 {
-        let (done, all) = (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed));
+        let share = self.share().to_bits();
+        100.0 * f64::from_bits(self.shown.fetch_max(share, Ordering::Relaxed).max(share))
+    }
+
+    /// The share of the whole that is done.
+    fn share(&self) -> f64 {
+        let base = f64::from_bits(self.base.load(Ordering::Acquire));
+        let rest = f64::from_bits(self.rest.load(Ordering::Acquire));
+        let all = self.all.load(Ordering::Acquire);
+        let done = self.done.load(Ordering::Relaxed);
         // Steps are far below 2^52.
-        if all == 0 { 0.0 } else { 100.0 * done.min(all) as f64 / all as f64 }
+        let of_part = if all == 0 { 0.0 } else { done.min(all) as f64 / all as f64 };
+        let share = base + (1.0 - rest - base).max(0.0) * of_part;
+        if self.is_estimate.load(Ordering::Relaxed) { share.min(ESTIMATE_MAX) } else { share.min(1.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_the_whole_and_none_goes_back() {
+        let progress = Progress::default();
+        progress.set(0, 100);
+        progress.ends_at(0.5);
+        progress.add(50);
+        assert!((progress.percent() - 25.0).abs() < 1e-9);
+        progress.begin_part(1.0, 10);
+        assert!((progress.percent() - 25.0).abs() < 1e-9, "what was done stays done");
+        progress.add(5);
+        assert!((progress.percent() - 62.5).abs() < 1e-9);
+        progress.add(100);
+        assert!((progress.percent() - 99.0).abs() < 1e-9, "an estimate that was too low says nothing of the end");
+        progress.begin_part(1.0, 10);
+        assert!((progress.percent() - 99.0).abs() < 1e-9);
+        progress.set(0, 4);
+        progress.add(4);
+        assert!((progress.percent() - 100.0).abs() < 1e-9, "counted steps have an end");
+        progress.set(0, 0);
+        assert!(progress.percent().abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_view_that_looks_on_never_sees_less_than_before() {
+        let progress = Progress::default();
+        progress.set(0, 1000);
+        progress.ends_at(0.4);
+        std::thread::scope(|scope| {
+            let looks_on = scope.spawn(|| {
+                let (mut last, mut ended) = (0.0, false);
+                while !ended {
+                    let now = progress.percent();
+                    assert!((last..=100.0).contains(&now), "{last} and then {now}");
+                    (last, ended) = (now, now >= 98.9);
+                }
+            });
+            for part in [0.6, 0.8, 1.0] {
+                (0..100).for_each(|_| progress.add(10));
+                progress.begin_part(part, 1000);
+            }
+            progress.add(1000);
+            looks_on.join().expect("it only grows");
+        });
     }
 }

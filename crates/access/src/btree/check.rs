@@ -115,7 +115,11 @@ impl From<TreeFault> for Wrong {
     }
 }
 
-struct Walk {
+/// Called for each page that is read; an error ends the check.
+pub(crate) type EachPage<'w> = &'w dyn Fn() -> Result<(), AccessError>;
+
+struct Walk<'w> {
+    each: EachPage<'w>,
     figures: TreeFigures,
     wrong: Vec<(PageId, Wrong)>,
     /// The pages of the runs. Those in the set were reached.
@@ -124,7 +128,7 @@ struct Walk {
     last_leaf: Option<(PageId, PageId)>,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn note(&mut self, page: PageId, wrong: impl Into<Wrong>) {
         self.wrong.push((page, wrong.into()));
     }
@@ -137,7 +141,7 @@ impl BTree {
     /// # Errors
     /// A page cannot be read, or the tree contradicts itself.
     pub fn figures(&self) -> Result<TreeFigures, AccessError> {
-        let (figures, wrong) = self.check()?;
+        let (figures, wrong) = self.check(&|| Ok(()))?;
         let may_change =
             |wrong: &Wrong| matches!(wrong, Wrong::Tree(TreeFault::Unreached | TreeFault::NextLeaf { .. }));
         match wrong.into_iter().find(|(_, wrong)| !may_change(wrong)) {
@@ -152,12 +156,12 @@ impl BTree {
     /// Checks the whole tree; the list has the faults.
     ///
     /// # Errors
-    /// A page cannot be read.
-    pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<(PageId, Wrong)>), AccessError> {
+    /// A page cannot be read; what `each` returns.
+    pub(crate) fn check(&self, each: EachPage<'_>) -> Result<(TreeFigures, Vec<(PageId, Wrong)>), AccessError> {
         let _stay = self.moves.read();
         let runs = self.hobt.runs();
         let reached = PageSet::empty(runs.iter().map(|run| (run.first.file, run.row_pages())));
-        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), reached, last_leaf: None };
+        let mut walk = Walk { each, figures: TreeFigures::default(), wrong: Vec::new(), reached, last_leaf: None };
         self.walk(&mut walk, self.root, None, &[], None)?;
         if let Some((id, next)) = walk.last_leaf.filter(|(_, next)| *next != PageId::default()) {
             walk.note(id, TreeFault::NextLeaf { next });
@@ -184,7 +188,7 @@ impl BTree {
     /// Continues at a page to which `above` leads: that page, and the level that its children should have.
     fn walk(
         &self,
-        walk: &mut Walk,
+        walk: &mut Walk<'_>,
         id: PageId,
         above: Option<(PageId, u8)>,
         low: &[u8],
@@ -199,6 +203,7 @@ impl BTree {
             }
             return Ok(());
         }
+        (walk.each)()?;
         // A copy: pages below are read without a latch on the pages above.
         let page = match self.read(id).map(|page| Box::new(*page)) {
             Ok(page) => page,
@@ -263,7 +268,7 @@ impl BTree {
 
     fn walk_leaf(
         &self,
-        walk: &mut Walk,
+        walk: &mut Walk<'_>,
         id: PageId,
         page: &hobt_page::PageBytes,
         low: &[u8],

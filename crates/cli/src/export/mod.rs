@@ -24,12 +24,19 @@ use hobt::Session;
 /// The arguments of `hobt export`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    written: FileArguments,
+    #[command(flatten)]
+    instance: InstanceArguments,
+}
+
+/// What is written, and how: the arguments of `hobt export` and of `.export`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FileArguments {
     /// A query, or the name of a table or view
     what: String,
     /// The file: .csv, .tsv, .json, .jsonl, .ndjson or .parquet; text also with .gz or .zst behind it
     file: PathBuf,
-    #[command(flatten)]
-    instance: InstanceArguments,
     #[command(flatten)]
     format: FormatArguments,
     /// Replaces a file of that name
@@ -67,15 +74,32 @@ impl fmt::Display for ExportError {
     }
 }
 
+impl FileArguments {
+    /// The file, if its name and the options can be used.
+    fn sink(&self) -> Result<FileSink, ExportError> {
+        let options = self.format.options(&self.file, self.force)?;
+        check(&self.file, &options)?;
+        Ok(FileSink::new(&self.file, options))
+    }
+}
+
+/// Writes a file from a session, as the batch that [`Session::expect_batch`] has announced. Returns what is to be said
+/// of it; `None` if the user has interrupted it.
+pub(crate) fn export_from(
+    session: &mut Session,
+    arguments: &FileArguments,
+    interrupts: &Interrupts,
+) -> Result<Option<String>, ExportError> {
+    let begun = Instant::now();
+    let written = export(&query(&arguments.what), arguments.sink()?, session, interrupts)?;
+    Ok(written.map(|written| report(written, begun.elapsed())))
+}
+
 /// Runs the sub-command.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     // A mistake in the file's name is to be known before an instance is opened.
-    let usable = arguments.format.options(&arguments.file, arguments.force).and_then(|options| {
-        check(&arguments.file, &options)?;
-        Ok(options)
-    });
-    let options = match usable {
-        Ok(options) => options,
+    let sink = match arguments.written.sink() {
+        Ok(sink) => sink,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
@@ -88,12 +112,11 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let sink = FileSink::new(&arguments.file, options);
     session.expect_batch();
     interrupts.begin();
     interrupts.watch(session.cancel_handle(), &instance, Source::Script);
     let begun = Instant::now();
-    let exported = export(&query(&arguments.what), sink, &mut session, interrupts);
+    let exported = export(&query(&arguments.written.what), sink, &mut session, interrupts);
     let elapsed = begun.elapsed();
     interrupts.close();
     drop(session);

@@ -19,11 +19,18 @@ use hobt::{Event, Flow, Session};
 /// The arguments of `hobt import`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    instance: InstanceArguments,
+}
+
+/// What is loaded, and how: the arguments of `hobt import` and of `.import`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LoadArguments {
     /// The files (CSV, JSON lines, Parquet; text also as .gz or .zst), and the table last
     #[arg(required = true, num_args = 2.., value_name = "FILE… TABLE")]
     names: Vec<String>,
-    #[command(flatten)]
-    instance: InstanceArguments,
     /// The files' format: csv, tsv, jsonl or parquet; by the name of the first without
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
@@ -62,12 +69,9 @@ struct Loaded {
 
 /// Runs the sub-command.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
-    let (table, files) = match arguments.names.split_last() {
-        Some((table, files)) => (table.clone(), files.to_vec()),
-        None => return usage("give files and a table"),
-    };
+    let Some((_, files)) = arguments.load.names.split_last() else { return usage("give files and a table") };
     let mut instance_arguments = arguments.instance.clone();
-    for file in &files {
+    for file in files {
         match std::path::absolute(file) {
             // A user of the program may read what the user may read.
             Ok(path) => instance_arguments.allowed_folders.push(folder_of(path)),
@@ -84,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     session.expect_batch();
     interrupts.begin();
     interrupts.watch(session.cancel_handle(), &instance, Source::Script);
-    let done = import(arguments, &files, &table, &mut session);
+    let done = import(&arguments.load, &mut session);
     interrupts.close();
     drop(session);
     let closed = instance.close();
@@ -133,7 +137,11 @@ impl From<SqlError> for ImportError {
     }
 }
 
-fn import(arguments: &Arguments, files: &[String], table: &str, session: &mut Session) -> Result<(), ImportError> {
+/// Loads files into a table of the session's database, as the batch that [`Session::expect_batch`] has announced.
+pub(crate) fn import(arguments: &LoadArguments, session: &mut Session) -> Result<(), ImportError> {
+    let Some((table, files)) = arguments.names.split_last() else {
+        return Err(ImportError::Usage("give files and a table".to_owned()));
+    };
     let overrides = arguments.types.as_deref().map(TypeOverride::list).transpose().map_err(ImportError::Usage)?;
     let plan = planned(arguments, files, table, session, &overrides.unwrap_or_default())?;
     for line in plan.lines() {
@@ -152,16 +160,35 @@ fn import(arguments: &Arguments, files: &[String], table: &str, session: &mut Se
     Ok(())
 }
 
+/// As [`import`], for a session that goes on: its settings stay as they are.
+pub(crate) fn import_within(arguments: &LoadArguments, session: &mut Session) -> Result<(), ImportError> {
+    let mut aborts = false;
+    session.execute_expected("IF @@OPTIONS & 16384 <> 0 PRINT 'on'", &mut |event: Event| {
+        aborts |= matches!(event, Event::Message(_));
+        Flow::Continue
+    });
+    let done = import(arguments, session);
+    if !aborts {
+        session.run("SET XACT_ABORT OFF")?;
+    }
+    done
+}
+
 /// Makes the table, if it is to be made, and loads the files, in one transaction.
 fn load(session: &mut Session, plan: &Plan) -> Loaded {
     let mut loaded = Loaded::default();
-    let _shown = StatementProgress::begin(session.progress());
+    let shown = StatementProgress::of(session.progress());
+    shown.begin();
     session.execute_expected(&plan.batch(), &mut |event: Event| {
         match event {
             Event::Error(error) => {
                 loaded.error.get_or_insert(error);
             }
-            Event::Message(message) if message.number != 0 => eprintln!("{}", message.text),
+            Event::Message(message) if message.number != 0 => {
+                shown.hide();
+                eprintln!("{}", message.text);
+                shown.allow();
+            }
             Event::Done { row_count: Some(rows), .. } => loaded.rows = rows,
             _ => {}
         }

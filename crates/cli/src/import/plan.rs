@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hobt_files::{CodePage, Header, TextLayout, files_of, infer_columns, infer_json_columns, parquet_schema};
 use hobt_types::SqlType;
 
-use super::{Arguments, ImportError};
+use super::{ImportError, LoadArguments};
 use hobt::{Event, Flow, Session};
 
 /// A type that the user gives a column.
@@ -72,7 +72,7 @@ struct Found {
 
 /// What the arguments mean, with the first file looked at.
 pub(super) fn planned(
-    arguments: &Arguments,
+    arguments: &LoadArguments,
     patterns: &[String],
     table: &str,
     session: &mut Session,
@@ -124,7 +124,7 @@ pub(super) fn planned(
 }
 
 fn look(
-    arguments: &Arguments,
+    arguments: &LoadArguments,
     form: Form,
     first: &Path,
     (layout, code_page): (&TextLayout, CodePage),
@@ -152,7 +152,7 @@ fn look(
 }
 
 /// The form of the files, and what stands between their values.
-fn form_of(arguments: &Arguments, first: &Path) -> Result<(Form, String), ImportError> {
+fn form_of(arguments: &LoadArguments, first: &Path) -> Result<(Form, String), ImportError> {
     let name = first.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
     let of_name = name.rsplit_once('.').map_or("", |(_, ending)| ending);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
 
-use super::{Go, Runner};
+use super::runner::{Go, Runner};
 
 /// Lines that the history keeps.
 const HISTORY_LINES: usize = 10_000;
@@ -50,7 +50,7 @@ pub(super) fn run(runner: &mut Runner<'_>) -> io::Result<Go> {
             Err(error) => eprintln!("The history cannot be kept: {error}"),
         }
     }
-    println!("Type T-SQL; GO on a line of its own runs it, exit leaves.");
+    println!("Type T-SQL; GO on a line of its own runs it, .help lists shortcuts, exit leaves.");
     loop {
         let lines = match editor.read_line(&LineNumber(runner.splitter.next_line()))? {
             Signal::Success(lines) => {

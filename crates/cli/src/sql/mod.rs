@@ -1,299 +1,33 @@
 //! `hobt sql`: batches from an argument, a file, a pipe or a terminal, in sqlcmd's manner.
 
+mod arguments;
 mod command;
 mod export;
+mod input;
 mod interactive;
 mod output;
+mod runner;
+mod shortcut;
 mod table;
 mod variables;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
 use hobt_files::write::{Timestamps, WriteOptions};
-use hobt_tsql::BatchText;
 
-use self::command::Command;
+pub(super) use self::arguments::Arguments;
+use self::arguments::Format;
+use self::input::open_input;
 use self::output::Output;
+use self::runner::Runner;
 use self::variables::Variables;
 use super::interrupt::{Interrupts, Source};
-use super::open::InstanceArguments;
 use crate::batches::Splitter;
 use crate::export::{ExportError, FileSink};
-use hobt::Session;
-
-/// Characters of text at most in a column, unless told otherwise: sqlcmd's number for its `-y`.
-const WIDTH: u16 = 256;
-
-/// Files that read each other are that deep at most.
-const FILES_DEEP: usize = 32;
-
-/// How rows are shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum Format {
-    /// Columns of fixed width, as sqlcmd prints them
-    Table,
-    /// Comma-separated values with a header
-    Csv,
-    /// One array of objects for each result set
-    Json,
-    /// One object a line
-    Jsonl,
-    /// A file of one result set; needs -o
-    Parquet,
-}
-
-/// The arguments of `hobt sql`; their letters are sqlcmd's.
-#[derive(Args, Clone, Debug)]
-pub(super) struct Arguments {
-    #[command(flatten)]
-    instance: InstanceArguments,
-    /// Runs these batches and ends
-    #[arg(short = 'Q', long = "query", value_name = "SQL", conflicts_with = "input")]
-    query: Option<String>,
-    /// Runs a file and ends
-    #[arg(short = 'i', long = "input", value_name = "FILE")]
-    input: Option<PathBuf>,
-    /// Writes to a file in place of the terminal
-    #[arg(short = 'o', long = "output", value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Ends with exit code 1 at the first error above severity 10
-    #[arg(short = 'b', long = "stop-on-error")]
-    stop_on_error: bool,
-    /// Rows between two headers; 0 prints one header, -1 none
-    #[arg(short = 'h', long = "headers", value_name = "ROWS", default_value_t = 0, allow_hyphen_values = true)]
-    headers: i64,
-    /// What stands between two columns
-    #[arg(short = 's', long = "separator", value_name = "TEXT", default_value = " ")]
-    separator: String,
-    /// Leaves out spaces at the end of values
-    #[arg(short = 'W', long = "trim")]
-    trim: bool,
-    /// The widest column of a `max` type; longer values are cut and end in …; 0 cuts none
-    #[arg(short = 'y', long = "large-width", value_name = "CHARACTERS", default_value_t = WIDTH)]
-    large_width: u16,
-    /// The widest column of any other text or binary, likewise
-    #[arg(short = 'Y', long = "width", value_name = "CHARACTERS", default_value_t = WIDTH)]
-    width: u16,
-    /// Prints each batch before it runs
-    #[arg(short = 'e', long = "echo")]
-    echo: bool,
-    /// What stands for $(NAME) in batches; may be given several times
-    #[arg(short = 'v', long = "variable", value_name = "NAME=VALUE", value_parser = variable)]
-    variables: Vec<(String, String)>,
-    /// Leaves $(NAME) in batches as it is
-    #[arg(short = 'x', long = "no-variables")]
-    no_variables: bool,
-    /// Draws the plan of each statement behind its rows
-    #[arg(long)]
-    plan: bool,
-    /// Writes the plans of all statements as a page of HTML; as XML where the name ends with .sqlplan
-    #[arg(long = "plan-page", value_name = "FILE")]
-    plan_page: Option<PathBuf>,
-    /// How rows are shown
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
-    /// Prints this help, as `-h` does behind all others; with a value that is sqlcmd's `--headers`
-    #[arg(long = "help", action = clap::ArgAction::Help)]
-    help: Option<bool>,
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if command::is_name(name) => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it is NAME=VALUE, where a name has letters, digits, _ and -".to_owned()),
-    }
-}
-
-/// Takes lines, and runs the batches that they make until one says to stop.
-struct Runner<'a> {
-    session: Session,
-    output: Output,
-    interrupts: Interrupts,
-    arguments: &'a Arguments,
-    source: Source,
-    splitter: Splitter,
-    variables: Variables,
-    /// `-b` and `:on error`: whether an error ends the script.
-    exits_on_error: bool,
-    /// Whether the program is to end with an exit code of failure.
-    failed: bool,
-    /// Files of `:r` that are being read.
-    files_open: usize,
-}
-
-/// Whether to go on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Go {
-    On,
-    Stop,
-}
-
-impl Runner<'_> {
-    /// Takes a line without its end.
-    fn line(&mut self, line: &str) -> io::Result<Go> {
-        if let Some(command) = command::parse(line)
-            && self.splitter.is_in_code()
-        {
-            return match command {
-                Ok(command) => self.command(command),
-                Err(text) => Ok(self.complain(&text)),
-            };
-        }
-        match self.splitter.line(line) {
-            Some(batch) => self.batch(&batch),
-            None => Ok(Go::On),
-        }
-    }
-
-    fn command(&mut self, command: Command) -> io::Result<Go> {
-        match command {
-            Command::Read(path) => match self.replace_variables(&path) {
-                Ok(path) => return self.read_file(path.as_ref()),
-                Err(text) => return Ok(self.complain(&text)),
-            },
-            Command::SetVariable { name, value } => match value.map(|value| self.replace_variables(&value)).transpose()
-            {
-                Ok(value) => self.variables.set(&name, value),
-                Err(text) => return Ok(self.complain(&text)),
-            },
-            Command::OnError { exits } => self.exits_on_error = exits,
-            Command::Plan(wanted) => {
-                if let Err(text) = self.output.want_plans(wanted) {
-                    return Ok(self.complain(&text));
-                }
-                self.session.collect_plans(self.output.wants_plans());
-            }
-            Command::Reset => drop(self.splitter.rest()),
-            Command::Leave => return Ok(Go::Stop),
-            Command::RunAndLeave => {
-                let rest = self.splitter.rest();
-                self.batch(&rest)?;
-                return Ok(Go::Stop);
-            }
-        }
-        Ok(Go::On)
-    }
-
-    /// Says what is wrong with a line. A user at a terminal tries again; a script must not go on as if it had run.
-    fn complain(&mut self, text: &str) -> Go {
-        eprintln!("{text}");
-        if self.source == Source::Terminal {
-            return Go::On;
-        }
-        self.failed = true;
-        Go::Stop
-    }
-
-    fn replace_variables(&self, text: &str) -> Result<String, String> {
-        if self.arguments.no_variables { Ok(text.to_owned()) } else { self.variables.replace(text) }
-    }
-
-    /// Takes a file's lines as if they stood where `:r` stands.
-    fn read_file(&mut self, path: &Path) -> io::Result<Go> {
-        if self.files_open == FILES_DEEP {
-            return Ok(
-                self.complain(&format!("{}: files read each other more than {FILES_DEEP} deep.", path.display()))
-            );
-        }
-        let file = match open_input(path) {
-            Ok(file) => file,
-            Err(text) => return Ok(self.complain(&text)),
-        };
-        self.files_open += 1;
-        let go = self.lines(file, &path.display().to_string());
-        self.files_open -= 1;
-        go
-    }
-
-    /// Takes lines as they come.
-    fn lines(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
-        for (index, line) in reader.lines().enumerate() {
-            let line = match line {
-                Ok(line) => line,
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Ok(self.complain(&format!("{name}, line {}, is not UTF-8: save it as that.", index + 1)));
-                }
-                Err(error) => return Ok(self.complain(&format!("{name} cannot be read: {error}"))),
-            };
-            // A mark of the encoding is no part of the text.
-            let line = if index == 0 { line.trim_start_matches('\u{feff}') } else { line.as_str() };
-            if self.line(line)? == Go::Stop {
-                return Ok(Go::Stop);
-            }
-        }
-        Ok(Go::On)
-    }
-
-    fn batch(&mut self, batch: &BatchText) -> io::Result<Go> {
-        if batch.text.trim().is_empty() {
-            return Ok(Go::On);
-        }
-        let text = match self.replace_variables(&batch.text) {
-            Ok(text) => text,
-            Err(text) => return Ok(self.complain(&text)),
-        };
-        for _ in 0..batch.repeat {
-            if self.arguments.echo {
-                self.output.echo(&text)?;
-            }
-            self.output.begin_batch();
-            self.session.expect_batch();
-            self.interrupts.begin();
-            let output = &mut self.output;
-            self.session.execute_expected(&text, &mut |event| output.event(event));
-            self.interrupts.end();
-            self.output.end_batch()?;
-            if self.exits_on_error && self.output.failed() {
-                self.failed = true;
-                return Ok(Go::Stop);
-            }
-            if self.interrupts.exit_code().is_some() || self.output.is_closed() {
-                return Ok(Go::Stop);
-            }
-            if self.interrupts.happened() {
-                break;
-            }
-        }
-        Ok(Go::On)
-    }
-
-    /// Runs a script as it is read, batch by batch.
-    fn script(&mut self, reader: impl BufRead, name: &str) -> io::Result<Go> {
-        if self.lines(reader, name)? == Go::Stop {
-            return Ok(Go::Stop);
-        }
-        let rest = self.splitter.rest();
-        self.batch(&rest)
-    }
-}
-
-/// Opens a file of T-SQL: UTF-8, or UTF-16 with a mark of its order, as Management Studio's "Unicode" is. An error
-/// names it.
-fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
-    let cannot = |reason: &dyn std::fmt::Display| format!("{} cannot be read: {reason}", path.display());
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    if file.metadata().is_ok_and(|found| found.is_dir()) {
-        return Err(cannot(&"it is a folder"));
-    }
-    let mut reader = BufReader::new(file);
-    let unit: fn([u8; 2]) -> u16 = match reader.fill_buf().map_err(|error| cannot(&error))? {
-        [0xFF, 0xFE, ..] => u16::from_le_bytes,
-        [0xFE, 0xFF, ..] => u16::from_be_bytes,
-        _ => return Ok(Box::new(reader)),
-    };
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
-    let (units, rest) = bytes.as_chunks::<2>();
-    let text: Result<String, _> = char::decode_utf16(units.iter().map(|&bytes| unit(bytes))).collect();
-    match text {
-        Ok(text) if rest.is_empty() => Ok(Box::new(Cursor::new(text))),
-        _ => Err(cannot(&"it begins as UTF-16, and is not; save it as UTF-8")),
-    }
-}
+use crate::progress::StatementProgress;
 
 /// The file that the rows go to. As with other formats, one of that name is replaced.
 fn parquet_file(path: &Path) -> Result<FileSink, String> {
@@ -339,9 +73,11 @@ fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String
     session.collect_plans(output.wants_plans());
     let mut variables = Variables::default();
     arguments.variables.iter().for_each(|(name, value)| variables.set(name, Some(value.clone())));
+    let progress = StatementProgress::of(session.progress());
     let mut runner = Runner {
         session,
         output,
+        progress,
         interrupts,
         arguments,
         source,

@@ -8,10 +8,10 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_session::{Event, Flow, Message};
 
+use super::arguments::{Arguments, Format};
 use super::command::WantedPlans;
 use super::export::{JsonWriter, TextWriter};
 use super::table::{Limits, TableWriter};
-use super::{Arguments, Format};
 use crate::export::{ExportError, FileSink};
 use crate::plan_page;
 use hobt::ResultColumn;
@@ -19,6 +19,11 @@ use hobt::plan::{self, Drawing, ShownStatement};
 
 /// What writes the rows of one result set.
 pub(super) trait RowWriter {
+    /// Leaves out spaces at the end of values from now on, as `-W` does. Returns whether it did so before.
+    fn set_trim(&mut self, _trims: bool) -> bool {
+        false
+    }
+
     /// Writes what stands before the rows.
     fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()>;
 
@@ -124,6 +129,11 @@ impl Output {
         self.plans.are_drawn || self.plans.page.is_some()
     }
 
+    /// Leaves out spaces at the end of values from now on, as `-W` does. Returns whether it did so before.
+    pub(super) fn set_trim(&mut self, trims: bool) -> bool {
+        self.rows.set_trim(trims)
+    }
+
     /// A batch is about to run.
     pub(super) fn begin_batch(&mut self) {
         self.failed = false;
@@ -132,6 +142,11 @@ impl Output {
     /// Whether an error above severity 10 has come in this batch.
     pub(super) fn failed(&self) -> bool {
         self.failed
+    }
+
+    /// Whether the terminal shows a result set that has begun and not ended.
+    pub(super) fn is_in_rows(&self) -> bool {
+        self.in_rows && self.is_terminal
     }
 
     /// Whether the reader of the output has closed it.

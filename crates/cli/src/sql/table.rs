@@ -101,6 +101,10 @@ impl TableWriter {
 }
 
 impl RowWriter for TableWriter {
+    fn set_trim(&mut self, trims: bool) -> bool {
+        std::mem::replace(&mut self.trim, trims)
+    }
+
     fn begin(&mut self, columns: &[ResultColumn], out: &mut dyn Write) -> io::Result<()> {
         let shape = |column: &ResultColumn| {
             let shape = shape_of(column.sql_type, self.limits);

@@ -179,6 +179,37 @@ fn an_unknown_command_is_named_and_ends_a_script() {
 }
 
 #[test]
+fn shortcuts_with_a_dot_do_what_their_long_forms_do() {
+    let folder = folder();
+    let path = folder.path();
+    fs::write(path.join("in.csv"), "id,name\n1,Ada\n2,Bob\n").expect("a file");
+    fs::write(path.join("more.sql"), "SELECT 'read';\nGO\nSELECT 'and its last batch'").expect("a file");
+    let script = ".import in.csv people\n.tables\n.tables nobody%\n.schema people\n.databases\n.read more.sql\n\
+                  .export \"SELECT id FROM people ORDER BY id\" out.csv\nSELECT 1 AS a\n.tables\nGO\n.quit\nSELECT 9\nGO\n";
+    let ended = sql(path, &[], script);
+    let out = values(&ended.out);
+    for wanted in ["dbo.people base table", "master ONLINE", "read", "and its last batch"] {
+        assert_eq!(out.iter().filter(|line| **line == wanted).count(), 1, "{wanted}: {} {}", ended.out, ended.err);
+    }
+    assert!(out.iter().any(|line| line.starts_with("2 rows, ")), "{}", ended.out);
+    assert!(
+        out.iter().any(|line| line.starts_with("name nvarchar") || line.starts_with("name varchar")),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.contains("near '.'") || ended.out.contains("Msg 102"), "in a batch it is T-SQL: {}", ended.out);
+    assert!(!out.contains(&"9") && ended.code == Some(0), "{}", ended.out);
+    assert_eq!(fs::read_to_string(path.join("out.csv")).expect("the file"), "id\n1\n2\n");
+    let settings = "SET XACT_ABORT OFF\nGO\n.import in.csv people\nSELECT @@OPTIONS & 16384\nGO\n";
+    assert!(values(&sql(path, &[], settings).out).contains(&"0"), "an import changes no setting");
+    for (line, wanted) in [(".foo", ".import FILE"), (".import none.csv t", "none.csv"), (".export", "FILE")] {
+        let ended = sql(path, &[], &format!("SELECT 1\nGO\n{line}\nSELECT 2\nGO\n"));
+        assert!(ended.err.contains(wanted), "{line}: {}", ended.err);
+    }
+    assert_eq!(sql(path, &[], ".foo\n").code, Some(1), "a script does not go on");
+}
+
+#[test]
 fn mistyped_names_make_nothing() {
     let folder = folder();
     let path = folder.path();

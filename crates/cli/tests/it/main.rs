@@ -29,6 +29,7 @@ mod memory;
 mod nested_loops;
 mod plans;
 mod power_cuts;
+mod progress;
 mod random_queries;
 mod range_joins;
 mod savepoints;

@@ -20,13 +20,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::{AccessError, AllocationCheck, Finding, RowStore};
 use hobt_base::{HobtId, number};
-use hobt_catalog::{CatalogError, DatabaseSnapshot, Table};
+use hobt_catalog::{CatalogError, DatabaseSnapshot, Index, Table};
+use hobt_txn::{Progress, ProgressUnit};
 
 use super::{Database, TableWriter};
 use crate::error::{EngineError, Result};
 
 use problem::unowned;
 pub use problem::{Found, Owner, Problem, problem_counts};
+
+/// What it costs to find the rows of a page in another index, as readings of a page.
+const COMPARISON_STEPS: u64 = 8;
 
 /// What is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +58,7 @@ pub struct DatabaseCheck<'a> {
     allocation: AllocationCheck,
     scope: CheckScope,
     cancelled: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     found: Vec<Found>,
     is_incomplete: bool,
 }
@@ -104,7 +109,38 @@ impl<'a> DatabaseCheck<'a> {
         let allocation = AllocationCheck::new(database.storage()).map_err(|error| database.storage_error(error))?;
         let allocation = allocation.until(Arc::clone(&cancelled)).stamped_by(Arc::clone(&database.shared.clock));
         let (scope, found) = (CheckScope::Database, Vec::new());
-        Ok(DatabaseCheck { database, snapshot, allocation, scope, cancelled, found, is_incomplete: false })
+        let (progress, is_incomplete) = (Arc::default(), false);
+        Ok(DatabaseCheck { database, snapshot, allocation, scope, cancelled, progress, found, is_incomplete })
+    }
+
+    /// Counts the check of these tables' pages and rows in `progress`, which begins now.
+    pub fn count<'t>(&mut self, progress: &Arc<Progress>, tables: impl IntoIterator<Item = &'t Arc<Table>>) {
+        progress.set(0, tables.into_iter().map(|table| self.steps_of(table)).sum());
+        if self.scope == CheckScope::Database {
+            progress.count_in(ProgressUnit::Pages);
+        }
+        self.progress = Arc::clone(progress);
+        self.allocation.count_in(progress);
+    }
+
+    /// The steps of a table's check. Heaps and trees that cannot be opened have none.
+    fn steps_of(&self, table: &Table) -> u64 {
+        if self.scope == CheckScope::Allocation {
+            return 1;
+        }
+        let stores = |index: &Index| {
+            let stores =
+                index.partitions.iter().filter_map(|partition| self.database.store_to_read(partition.hobt).ok());
+            stores.collect::<Vec<_>>()
+        };
+        let of_pages = |store: RowStore| {
+            let readings = if store.tree().is_some() { 3 } else { 2 };
+            readings * store.hobt().used_pages()
+        };
+        let of_indexes: u64 = table.indexes.iter().flat_map(&stores).map(of_pages).sum();
+        let compared = table.indexes.len().saturating_sub(1) as u64 * COMPARISON_STEPS;
+        let rows = stores(table.base_index()).iter().map(|store| store.hobt().data_pages()).sum::<u64>();
+        of_indexes + compared * rows
     }
 
     /// Takes the findings so far that were not taken yet.
@@ -140,6 +176,9 @@ impl<'a> DatabaseCheck<'a> {
             }
         }
         self.is_incomplete |= checked.is_none();
+        if self.scope == CheckScope::Allocation {
+            self.progress.add(1);
+        }
         // The contents of damaged pages are not compared.
         let is_sound = checked.is_some() && self.found.len() == before;
         if self.scope == CheckScope::Database && is_sound && table.indexes.len() > 1 {
@@ -183,8 +222,12 @@ impl<'a> DatabaseCheck<'a> {
             let hobt = index.partitions.first().map_or_else(HobtId::default, |partition| partition.hobt);
             Owner { object: table.id, index: index.id.0, hobt, name: table.name.clone() }
         };
-        let cancelled = Arc::clone(&self.cancelled);
-        let differences = match writer.check_indexes(&|| cancelled.load(Ordering::Relaxed)) {
+        let steps = table.indexes.len().saturating_sub(1) as u64 * COMPARISON_STEPS;
+        let each_page = || {
+            self.progress.add(steps);
+            self.cancelled.load(Ordering::Relaxed)
+        };
+        let differences = match writer.check_indexes(&each_page) {
             Ok(differences) => differences,
             Err(AccessError::Damaged { page, damage, .. }) => {
                 self.note(Problem::Storage(Finding::Page { page, damage }), &owner(0));

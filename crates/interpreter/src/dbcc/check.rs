@@ -223,6 +223,7 @@ impl Maintenance<'_, '_> {
     ) -> Result<(Vec<Found>, Option<Summary>), Failure> {
         let check = DatabaseCheck::of_tables(database, database.snapshot(), Arc::clone(&self.batch.cancelled));
         let mut check = check.map_err(failure)?;
+        check.count(&self.batch.state.progress, [table]);
         let summary = check.table(table).map_err(failure)?;
         Ok((check.take_found(), summary))
     }
@@ -233,12 +234,10 @@ impl Maintenance<'_, '_> {
         let check = DatabaseCheck::begin(database, database.snapshot(), scope, Arc::clone(&self.batch.cancelled));
         let mut check = check.map_err(failure)?;
         let mut listed = Vec::new();
-        let progress = Arc::clone(&self.batch.state.progress);
         let all = tables(database);
-        progress.set(0, all.values().map(|table| pages_of(database, table)).sum());
+        check.count(&self.batch.state.progress, all.values());
         for table in all.into_values() {
             let summary = check.table(&table).map_err(failure)?;
-            progress.add(pages_of(database, &table));
             listed.push((table, summary));
         }
         let (found, _) = check.finish();
@@ -296,13 +295,6 @@ struct Pass {
 pub(super) fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
     let (committed, seen) = (database.database().snapshot(), database.snapshot());
     committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
-}
-
-/// The pages of those of a table's heaps and trees that can be opened: the steps of its check.
-fn pages_of(database: &DatabaseUse, table: &Table) -> u64 {
-    let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
-    let stores = partitions.filter_map(|partition| database.store_to_read(partition.hobt).ok());
-    stores.map(|store| store.hobt().used_pages()).sum()
 }
 
 /// The end of the log if no transaction is open. `None` also for a database without a log.

@@ -12,7 +12,7 @@ use hobt_tsql::ast::{
     AlterIndex, AlterIndexAction, Constraint, ConstraintKind, CreateIndex, DropIndex, IndexColumn, Literal, OptionItem,
     OptionValue, PartitionSelector, Storage, TableIndex,
 };
-use hobt_txn::StatementContext;
+use hobt_txn::{ProgressUnit, StatementContext};
 use hobt_types::{SqlType, Value};
 
 use super::statistics::of_index::IndexStatistics;
@@ -141,6 +141,7 @@ impl Definitions<'_, '_> {
         let is_tree = |at: &usize| new.indexes[*at].kind != IndexKind::Heap;
         let steps = changed.to_build().iter().map(|(at, _)| if is_tree(at) { 2 * rows } else { rows }).sum();
         self.batch.state.progress.set(0, steps);
+        self.batch.state.progress.count_in(ProgressUnit::Rows);
         run.count_scanned(&self.batch.state.progress);
         for (at, partitions) in changed.to_build() {
             // Other indexes are built from the new heap or clustered index, which their entries refer to.
@@ -172,12 +173,23 @@ impl Definitions<'_, '_> {
     }
 
     /// Builds the indexes of a table whose rows an `INSERT` has just put into its empty heap or clustered index. The
-    /// table is locked.
-    pub(crate) fn build_behind_insert(&mut self, run: &Arc<StatementRun>, target: &WriteTarget) -> Result<(), Failure> {
+    /// table is locked, and has `rows` rows.
+    pub(crate) fn build_behind_insert(
+        &mut self,
+        run: &Arc<StatementRun>,
+        target: &WriteTarget,
+        rows: u64,
+    ) -> Result<(), Failure> {
         let (database, table) = (target.database(), target.table());
         run.set_internal(true);
         let mut built = Ok(());
-        for (at, index) in table.indexes.iter().enumerate().skip(1).filter(|(_, index)| !index.options.is_disabled) {
+        let is_built = |(_, index): &(usize, &Index)| !index.options.is_disabled;
+        let behind: Vec<_> = table.indexes.iter().enumerate().skip(1).filter(is_built).collect();
+        let (progress, parts) = (Arc::clone(&self.batch.state.progress), (1 + behind.len()) as f64);
+        run.count_scanned(&progress);
+        progress.count_in(ProgressUnit::Rows);
+        for (nth, (at, index)) in (2..).zip(behind) {
+            progress.begin_part(f64::from(nth) / parts, 2 * rows);
             let partitions: Vec<usize> = (0..index.partitions.len()).collect();
             let function = partitioning_of(database, index);
             built = IndexBuild::new(run, target, database, table, at, &partitions, function)

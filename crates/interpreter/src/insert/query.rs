@@ -18,7 +18,7 @@ use crate::query::{bind_options, one_stream};
 use crate::stored_table::stored_batch;
 use hobt_binder::{BindOptions, Binder, BoundQuery, QueryHints, TargetColumn};
 use hobt_operators::{HeldBatches, insert_held};
-use hobt_table::StatementRun;
+use hobt_table::{StatementRun, Writes};
 
 /// The name of the wrapped query.
 const SOURCE: &str = "inserted_rows";
@@ -92,7 +92,9 @@ impl Interpreter<'_> {
         let Some(sink) = &write.sink else { return self.insert_query(run, options, bind, &write.store, parallel) };
         let mut held = HeldBatches::new(run);
         let prepared = self.prepare(run, options, bind, &one_stream)?;
+        self.follow(run, &prepared, Writes::OneByOne, 1.0);
         self.run_prepared(run, prepared, &mut |batch| held.keep(stored_batch(&write.store, &batch)?))?;
+        run.begin_writing(held.row_count());
         let rows = insert_held(run, &write.store, held.row_count(), held.batches()?)?;
         self.put_out_inserted(run, sink, held.batches()?)?;
         Ok(rows)

@@ -188,7 +188,10 @@ impl<'r> Sorted<'r> {
                 }
             }
             Sink::OneByOne => self.written += insert_one_by_one(self.run, self.target, [Ok(batch)])?,
-            Sink::Build(build) => build.append(&self.target.completed_batch(&batch)?)?,
+            Sink::Build(build) => {
+                build.append(&self.target.completed_batch(&batch)?)?;
+                self.run.note_written(batch.num_rows());
+            }
             Sink::Load(writer) => writer.append(&batch)?,
         }
         Ok(())
@@ -346,6 +349,7 @@ impl Job {
                     all.keep(batch.map_err(sql_error_of)?)?;
                 }
                 drop(stream);
+                self.run.begin_writing(all.row_count());
                 let rows = usize::try_from(all.row_count()).unwrap_or(usize::MAX);
                 return self.insert_few(partition, rows, all.into_batches()?);
             }
@@ -409,6 +413,7 @@ impl<'a> Writer<'a> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        self.run.note_written(batch.num_rows());
         let completed = self.target.completed_batch(batch)?;
         let batch = &completed;
         let Some((place, _)) = &self.target.partitioning else {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use datafusion::physical_plan::ExecutionPlan;
@@ -21,6 +21,7 @@ use super::memory_figures::MemoryFigures;
 use super::noted_statistics::NotedStatistics;
 use super::pending::PendingReasons;
 use super::profile::OperatorProfile;
+use super::steps::{PlanRows, Steps, Writes};
 use crate::TableRead;
 use crate::cardinality::Assumptions;
 use hobt_showplan::{MemoryShown, StatisticsRead};
@@ -99,8 +100,8 @@ struct Noted {
     memory: Mutex<Option<Arc<MemoryFigures>>>,
     /// The statistics that estimates have read.
     statistics: NotedStatistics,
-    /// The counter of the rows that scans have read.
-    scanned: OnceLock<Arc<Progress>>,
+    /// What counts as steps of its progress.
+    steps: Steps,
     has_left_duplicates_out: AtomicBool,
     /// Rows of files that could not be read.
     rejections: Mutex<Vec<(u32, Arc<Rejections>)>>,
@@ -261,14 +262,30 @@ impl StatementRun {
         self.noted.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
     }
 
-    /// Counts the rows that scans read as steps of its progress.
+    /// Counts the rows that scans read among the steps of its progress, whose number is set by the caller.
     pub fn count_scanned(&self, progress: &Arc<Progress>) {
-        self.noted.scanned.get_or_init(|| Arc::clone(progress));
+        self.noted.steps.count_scanned(progress);
+    }
+
+    /// Takes the rows that a plan reads and writes as steps of its progress, unless they are few or the number of steps
+    /// is set. `share` of the whole is done when the plan's rows are written.
+    pub fn follow(&self, progress: &Arc<Progress>, rows: PlanRows, writes: Writes, share: f64) {
+        self.noted.steps.follow(progress, rows, writes, share);
+    }
+
+    /// Notes that all rows are read and so many are about to be written.
+    pub fn begin_writing(&self, rows: u64) {
+        self.noted.steps.begin_writing(Some(rows));
     }
 
     /// Notes that a scan has read rows.
-    pub fn note_scanned(&self, rows: usize) {
-        self.noted.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
+    pub fn note_scanned(&self, rows: u64) {
+        self.noted.steps.read(rows);
+    }
+
+    /// Notes that rows were written.
+    pub fn note_written(&self, rows: usize) {
+        self.noted.steps.written(rows as u64);
     }
 
     /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.

@@ -66,6 +66,7 @@ impl DatabaseCheck<'_> {
                 if self.cancelled.load(Ordering::Relaxed) {
                     return Err(self.database.storage_error(AccessError::Cancelled));
                 }
+                self.progress.add(1);
                 let id = PageId::new(run.first.file, number);
                 for problem in self.page_values(hobt, id, &columns, belonging.as_ref())? {
                     self.note(problem, owner);

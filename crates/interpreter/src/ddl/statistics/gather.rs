@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::place::Place;
 use crate::query::one_stream;
 use hobt_binder::{BindOptions, Binder};
-use hobt_table::StatementRun;
+use hobt_table::{StatementRun, Writes};
 
 /// The minimum number of sampled pages, 8 MB, as in SQL Server. Smaller tables are always read whole. A sample consists
 /// of whole pages, and from few pages it may contain none.
@@ -33,6 +33,9 @@ pub(super) fn quoted(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
+/// The share of what is left of a statement for statistics that its plan needs.
+const OF_A_PLAN: f64 = 0.25;
+
 /// What to read for a statistics object.
 pub(super) struct Gathering<'a> {
     pub(super) place: &'a Place,
@@ -42,6 +45,8 @@ pub(super) struct Gathering<'a> {
     pub(super) sample: Option<&'a Sample>,
     /// The partitions to read (from 0). `None` for all.
     pub(super) partitions: Option<&'a [usize]>,
+    /// The share of the statement that is done when they are gathered.
+    pub(super) ends_at: f64,
 }
 
 /// The expression for a row's partition number: `[database].$PARTITION.[function]([column])`. The database is named
@@ -173,6 +178,15 @@ impl Definitions<'_, '_> {
                 &|binder: &Binder<'_>| binder.bind_query(&query),
                 &one_stream,
             )?;
+            let ends_at = match before {
+                false => gathering.ends_at,
+                // A plan needs them, and its own work comes later.
+                true => {
+                    let done = this.batch.state.progress.percent() / 100.0;
+                    done + (1.0 - done) * OF_A_PLAN
+                }
+            };
+            this.batch.follow(run, &prepared, Writes::Nowhere, ends_at);
             this.batch.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
             Ok(())
         };

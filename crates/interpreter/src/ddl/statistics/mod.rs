@@ -91,7 +91,9 @@ impl Definitions<'_, '_> {
                 Some(bytes) => {
                     this.definitions().put_stream(&run, &place, &table, &created, bytes, create.name.position)
                 }
-                None => this.definitions().update_one(&run, &place, &table, &created, &options, create.name.position),
+                None => {
+                    this.definitions().update_one(&run, &place, &table, &created, (&options, 1.0), create.name.position)
+                }
             }
         })?;
         Ok(Outcome::QUIET)
@@ -109,14 +111,18 @@ impl Definitions<'_, '_> {
             if options.stream.is_some() && wanted.len() != 1 {
                 return Err(errors::STREAM_OF_ONE.error().at(position).into());
             }
-            for statistics in &wanted {
+            for (nth, statistics) in (1u32..).zip(&wanted) {
+                let ends_at = f64::from(nth) / wanted.len() as f64;
                 if options.incremental == Some(true) {
                     check_incremental(&table, statistics.filter.is_some(), position)?;
                 }
                 match &options.stream {
                     Some(bytes) => this.definitions().put_stream(&run, &place, &table, statistics, bytes, position)?,
                     None if options.sets_counts_alone() => {}
-                    None => this.definitions().update_one(&run, &place, &table, statistics, &options, position)?,
+                    None => {
+                        let how = (&options, ends_at);
+                        this.definitions().update_one(&run, &place, &table, statistics, how, position)?;
+                    }
                 }
             }
             if options.sets_counts() {
@@ -129,14 +135,14 @@ impl Definitions<'_, '_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Gathers the contents of a statistics object.
+    /// Gathers the contents of a statistics object. `ends_at`: the share of the statement that is done then.
     fn update_one(
         &mut self,
         run: &Arc<StatementRun>,
         place: &Place,
         table: &Arc<Table>,
         statistics: &Statistics,
-        options: &Options,
+        (options, ends_at): (&Options, f64),
         position: Position,
     ) -> Result<(), Failure> {
         let database = place.database.database();
@@ -154,7 +160,7 @@ impl Definitions<'_, '_> {
         database.begin_statistics_update(&run.context, statistics, &begun);
         database.forget_noted(&run.context, statistics, &begun);
         let gathering =
-            Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
+            Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref(), ends_at };
         // A sample of nothing gives no parts, even for a table that is small enough to be read completely.
         let is_nothing = matches!(&sample, Some(Sample::Percent(0.0)));
         let mut parts = if is_nothing { Vec::new() } else { self.gather(run, &gathering)? };
@@ -196,7 +202,7 @@ impl Definitions<'_, '_> {
             let created = new.map(|definition| database.create_statistics(&run.context, table, definition));
             let created = created.transpose().map_err(SqlError::from)?;
             let statistics = created.as_deref().unwrap_or(statistics);
-            this.definitions().update_one(&run, place, table, statistics, &options, Position::default())
+            this.definitions().update_one(&run, place, table, statistics, (&options, 1.0), Position::default())
         });
         // Charges the reads to the table, so that the sum over statements equals what was read from the files.
         let (_, pages) = TableReads::total(&TableReads::of(&run));
