@@ -43,7 +43,6 @@ CIRCLES = {
     "lab": (18, A_TABLE),
     "disk": (7, "a disk makes files, and each kind of file knows its disk"),
     "page": (5, "a module and its parts"),
-    "cli": (5, "a module and its parts"),
     "types": (5, "a histogram, its builder and its bytes"),
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
     "log": (6, "a log and what it is read for: recovery and backups"),
