@@ -43,7 +43,7 @@ CIRCLES = {
     "lab": (15, A_TABLE),
     "disk": (7, "a disk makes files, and each kind of file knows its disk"),
     "page": (5, "a module and its parts"),
-    "cli": (5, "a module and its parts"),
+    "cli": (3, "a module and its parts"),
     "types": (5, "a histogram, its builder and its bytes"),
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
