@@ -1,6 +1,5 @@
 //! `BULK INSERT` and `COPY INTO`: an `INSERT` whose query reads files.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors};
@@ -8,14 +7,13 @@ use hobt_catalog::{Table, TableColumn};
 use hobt_files::FileBatches;
 use hobt_files::format_file::FormatFile;
 use hobt_tsql::ast::{
-    BulkInsert, ChangeTarget, ColumnName, Expression, FileOption, FileSource, FileTarget, FunctionArguments,
-    FunctionCall, Identifier, Insert, InsertSource, Literal, ObjectName, OptionItem, OptionValue, Query, QueryBody,
-    Select, SelectItem, Span, TableHint, TableSource, TargetName,
+    BulkInsert, ChangeTarget, ColumnName, Expression, FileSource, FileTarget, FunctionArguments, FunctionCall,
+    Identifier, Insert, InsertSource, ObjectName, Query, QueryBody, Select, SelectItem, Span, TableHint, TableSource,
+    TargetName,
 };
 
 use super::options::FileOptions;
 use super::records::format_file;
-use super::resolve::form_of;
 use crate::direct::learned::Learned;
 use crate::event::DoneKind;
 use crate::failure::Failure;
@@ -157,18 +155,10 @@ fn insert_of(
     if items.is_empty() {
         return Err(errors::BULK_WITHOUT_COLUMNS.with([&table.name]).at(bulk.position));
     }
-    let target = FileTarget { name: bulk.target.clone(), columns: of_fields, fields };
-    let mut file_options = bulk.options.clone();
-    // COPY INTO loads CSV unless something says otherwise, and BULK INSERT text with tabs.
-    let of_name = bulk.files.first().and_then(|file| form_of(Path::new(&file.path)));
-    if bulk.is_copy && options.form.or(of_name).is_none() {
-        let value = OptionValue::Literal(Literal::String { value: "CSV".into(), national: false });
-        let csv = OptionItem { name: "FILE_TYPE".to_owned(), value, partitions: Vec::new(), span };
-        file_options.push(FileOption::Item(csv));
-    }
+    let target = FileTarget { name: bulk.target.clone(), columns: of_fields, fields, is_copy: bulk.is_copy };
     let source = FileSource {
         files: bulk.files.clone(),
-        options: file_options,
+        options: bulk.options.clone(),
         columns: Vec::new(),
         target: Some(target),
         alias: None,

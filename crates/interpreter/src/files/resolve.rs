@@ -98,8 +98,8 @@ impl Names<'_> {
     ) -> Result<Shape, SqlError> {
         let Some(first) = files.first() else { return Err(SqlError::internal("a source without files")) };
         let form = options.form.or_else(|| form_of(first)).unwrap_or(match &source.target {
-            Some(_) => Form::Char,
-            None => Form::Csv,
+            Some(target) if !target.is_copy => Form::Char,
+            _ => Form::Csv,
         });
         match form {
             Form::Parquet => return self.parquet_shape(source, types, options, first),
@@ -193,7 +193,7 @@ impl Names<'_> {
                 sql_type: found.sql_type,
                 nullable: true,
                 field,
-                path: None,
+                path: Some(found.name.clone()),
             };
             let columns: Vec<FileColumn> = found.columns.iter().enumerate().map(column).collect();
             let collations = columns.iter().map(|column| collation_of(column.sql_type)).collect();
@@ -252,7 +252,7 @@ impl Names<'_> {
 }
 
 /// The form that a file's name tells, whatever compresses it.
-pub(super) fn form_of(file: &Path) -> Option<Form> {
+fn form_of(file: &Path) -> Option<Form> {
     let name = file.file_name()?.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
     match name.rsplit_once('.')?.1 {
@@ -277,7 +277,7 @@ fn listed_columns(source: &FileSource, types: &[SqlType]) -> Result<Columns, Sql
             Some(_) => return Err(errors::BULK_ORDINAL.with([&column.name.value]).at(column.name.position)),
         };
         if let Some(path) = column.path.as_deref().filter(|path| path.contains(['[', ']', '"', '*'])) {
-            let text = format!("The path '{path}': names with points between them are, so it");
+            let text = format!("A path that is more than names with points between them ('{path}')");
             return Err(SqlError::not_supported(text).at(column.name.position));
         }
         let collation = hobt_binder::collation_of(*sql_type, column.collation.as_ref())?;

@@ -38,6 +38,8 @@ pub struct FileTarget {
     pub columns: Vec<(Identifier, usize)>,
     /// How many fields a row has.
     pub fields: usize,
+    /// Whether it is that of a `COPY INTO`, whose files are CSV if nothing says otherwise.
+    pub is_copy: bool,
 }
 
 /// A column of `WITH (…)`.
