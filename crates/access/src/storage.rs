@@ -231,7 +231,8 @@ impl DataFile {
         if free.can_be_owned(first, extents) { Ok(()) } else { Err("a run of extents that are not its own") }
     }
 
-    /// The runs of extents that are allocated now, in order: the first extent, and how many. Those with allocation pages
+    /// The runs of extents that are allocated now, in order: the first extent, and how many. Those with allocation
+    /// pages
     /// are among them.
     pub fn allocated_runs(&self) -> Vec<(u32, u32)> {
         self.free.lock().allocated_runs()

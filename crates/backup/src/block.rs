@@ -165,7 +165,8 @@ fn block_bytes(stored: usize) -> usize {
     UNIT + stored.next_multiple_of(UNIT)
 }
 
-/// The checksum of a block: of its fields, and of the payload, which is computed on its own before the fields are known.
+/// The checksum of a block: of its fields, and of the payload, which is computed on its own before the fields are
+/// known.
 fn checksum_of(fields: &[u8], payload_checksum: u32) -> u32 {
     let mut all = [0; FIELDS_END];
     all[..FIELDS_END - 4].copy_from_slice(&fields[4..FIELDS_END]);

@@ -1,4 +1,5 @@
-//! Fuzz target: the files of a media set. The driver is `hobt_testing::FuzzTarget`; the corpora are in `__fuzz__` beside
+//! Fuzz target: the files of a media set. The driver is `hobt_testing::FuzzTarget`; the corpora are in `__fuzz__`
+//! beside
 //! this file. Checksums are made right before the bytes are read as well: a changed byte alone would never get beyond
 //! them.
 

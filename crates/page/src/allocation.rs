@@ -2,7 +2,8 @@
 //!
 //! A file is divided into intervals of [`INTERVAL_PAGES`] pages. The first extent of each interval is reserved for
 //! allocation pages. Its page 2 is the map; pages 3 and 4 are for the map of extents written since the last full backup
-//! ([`WrittenMap`](crate::WrittenMap)). Page 0 of the file is its header, page 1 the header's copy; the first file has its
+//! ([`WrittenMap`](crate::WrittenMap)). Page 0 of the file is its header, page 1 the header's copy; the first file
+//! has its
 //! boot page and the copy of that in pages 5 and 6.
 
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE};

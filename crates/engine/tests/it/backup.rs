@@ -582,7 +582,7 @@ fn the_tail_of_a_log_brings_back_the_last_commit() {
         assert!(done.facts.is_tail);
         if !is_gone {
             assert_eq!(number_of(instance.database("shop")), number::DATABASE_RESTORING);
-            assert_eq!(number_of(instance.set_online("shop").map(|()| ())), number::DATABASE_RESTORING);
+            assert_eq!(number_of(instance.set_online("shop")), number::DATABASE_RESTORING);
         }
         Restoring::of("shop", "full.bak").replace().run(&instance).expect("restored");
         Restoring::of("shop", "tail.bak").log().recovery().run(&instance).expect("restored");

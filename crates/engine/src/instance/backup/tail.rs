@@ -1,4 +1,5 @@
-//! The backup of a log without its database: `NO_TRUNCATE`, when the data files are gone, and `NORECOVERY`, which leaves
+//! The backup of a log without its database: `NO_TRUNCATE`, when the data files are gone, and `NORECOVERY`, which
+//! leaves
 //! the database restoring.
 
 use std::sync::Arc;
@@ -32,7 +33,8 @@ impl Instance {
     /// Backs up the log of a database that cannot be opened, or is not used again before it was restored. Blocks.
     ///
     /// # Errors
-    /// 911 it does not exist, 3101 it is in use, 3147 it is one of the instance's own, 4208 and 4214 its log is not kept,
+    /// 911 it does not exist, 3101 it is in use, 3147 it is one of the instance's own, 4208 and 4214 its log is not
+    /// kept,
     /// 4216 loads have written past the log; the errors of [`Instance::back_up`].
     pub fn back_up_tail(&self, tail: &TailRequest<'_>) -> Result<BackupDone> {
         let request = tail.request;

@@ -93,8 +93,10 @@ impl Instance {
     /// Restores a backup set. Blocks.
     ///
     /// # Errors
-    /// 3201, 3203, 3241, 3132, 3189, 3256, 4038 the backup; 3101, 3108, 3117, 3118, 3154, 3156, 3159 the database; 3135,
-    /// 3136, 4305, 4326, 4330, 4335, 4341 the backup does not fit what was restored before; a device's error. A database
+    /// 3201, 3203, 3241, 3132, 3189, 3256, 4038 the backup; 3101, 3108, 3117, 3118, 3154, 3156, 3159 the database;
+    /// 3135,
+    /// 3136, 4305, 4326, 4330, 4335, 4341 the backup does not fit what was restored before; a device's error. A
+    /// database
     /// that was being overwritten is left restoring.
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreDone> {
         let since = Instant::now();
