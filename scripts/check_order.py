@@ -45,7 +45,6 @@ CIRCLES = {
     "page": (5, "a module and its parts"),
     "types": (5, "a histogram, its builder and its bytes"),
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
-    "log": (6, "a log and what it is read for: recovery and backups"),
     "engine": (5, "a database and what it keeps of its changes"),
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
     "binder": (9, "the binder's methods stand by subject, and it holds what they make"),

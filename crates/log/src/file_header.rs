@@ -21,7 +21,8 @@ use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
 
 use crate::block::BLOCK_UNIT;
-use crate::{ChainState, LogError, RecoveryStart, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::chain_state::ChainState;
+use crate::{LogError, RecoveryStart, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 const MAGIC: [u8; 4] = *b"HLF3";
 const NAME: usize = 88;

@@ -10,6 +10,7 @@
 
 mod backup;
 mod block;
+mod chain_state;
 mod error;
 mod file_header;
 mod files;
@@ -33,7 +34,8 @@ use std::sync::Arc;
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
 
-pub use backup::{ChainState, LogHold, for_each_saved};
+pub use backup::{LogHold, for_each_saved};
+pub use chain_state::ChainState;
 pub use error::LogError;
 pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile, Unlisted};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
 
+use crate::chain_state::ChainState;
 use crate::file_header::{FileHeader, SEGMENTS_START};
 use crate::marks::Marks;
 use crate::reader::SegmentPlace;
-use crate::{ChainState, LogError, LogFile};
+use crate::{LogError, LogFile};
 
 /// The fewest segments of a log file: with fewer, little would be free while one is being filled.
 const SEGMENTS_MIN: u64 = 4;

@@ -22,6 +22,6 @@ impl Instance {
         let _saved = database.checkpoint();
         let facts = self.first_facts(database, request, SetKind::Differential);
         let facts = SetFacts { base, base_first: first.0, ..facts };
-        self.copy_extents(database, request, media, facts, &|_, file| database.written_runs(file))
+        self.copy_extents(database, request, media, facts, &|file| database.written_runs(file))
     }
 }

@@ -94,11 +94,12 @@ impl std::fmt::Debug for BackupRequest<'_> {
     }
 }
 
-/// The runs of pages of a file that are copied, each with its first page and its number of pages.
-type RunsOf<'a> = dyn Fn(usize, &DataFile) -> Vec<(u32, u32)> + 'a;
+/// The runs of extents of a file that are copied: the first extent of each, and how many.
+type RunsOf<'a> = &'a dyn Fn(&DataFile) -> Vec<(u32, u32)>;
 
 /// What keeps the log, and has loads say which runs they fill past it, until it is known whether the log is kept for
-/// the next backup.
+/// the
+/// next backup.
 struct Held {
     _hold: LogHold,
     _watch: CopyWatch,
@@ -190,7 +191,7 @@ impl Instance {
         let _saved = database.checkpoint();
         let facts = self.first_facts(database, request, SetKind::Database);
         let base = database.begin_base(request.is_copy_only);
-        let made = self.copy_extents(database, request, media, facts, &|_, file| file.allocated_runs());
+        let made = self.copy_extents(database, request, media, facts, &|file| file.allocated_runs());
         let (facts, hold) = made?;
         base.keep(&facts)?;
         Ok((facts, hold))
@@ -203,7 +204,7 @@ impl Instance {
         request: &BackupRequest<'_>,
         media: MediaWriter,
         facts: SetFacts,
-        runs_of: &RunsOf<'_>,
+        runs_of: RunsOf<'_>,
     ) -> Result<(SetFacts, Held)> {
         let storage = database.storage();
         let log = storage.log().expect("every database but tempdb has a log").log();
@@ -214,7 +215,7 @@ impl Instance {
         let copying = self.copying(database, request, &set, &files);
         let mut pieces = Vec::new();
         for (place, file) in files.iter().enumerate() {
-            pieces.extend(pieces_of(place, &runs_of(place, file)));
+            pieces.extend(pieces_of(place, &runs_of(file)));
         }
         copying.expect(&pieces);
         copying.copy(0, &pieces)?;
