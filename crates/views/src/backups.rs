@@ -7,9 +7,12 @@ use hobt_types::{Collation, Value};
 use crate::value::{NULL, datetime, row};
 use crate::{Definition, Rows, Sources};
 
+/// The database that has these tables in SQL Server; the schema under which they are known here.
+pub(super) const MSDB: &str = "msdb";
+
 pub(super) static VIEWS: &[Definition] = &[
     Definition::of(
-        "msdb",
+        MSDB,
         "backupset",
         "backup_set_id int!, backup_set_uuid uniqueidentifier!, media_set_id int!, first_family_number tinyint, \
          first_media_number smallint, last_family_number tinyint, last_media_number smallint, \
@@ -31,7 +34,7 @@ pub(super) static VIEWS: &[Definition] = &[
         |sources, _, _| Ok(backups(sources)?.iter().map(set).collect()),
     ),
     Definition::of(
-        "msdb",
+        MSDB,
         "backupmediaset",
         "media_set_id int!, media_uuid uniqueidentifier, media_family_count tinyint, name nvarchar(128), \
          description nvarchar(255), software_name nvarchar(128), software_vendor_id int, MTF_major_version tinyint, \
@@ -66,7 +69,7 @@ pub(super) static VIEWS: &[Definition] = &[
         },
     ),
     Definition::of(
-        "msdb",
+        MSDB,
         "backupmediafamily",
         "media_set_id int!, family_sequence_number tinyint!, media_family_id uniqueidentifier, media_count int, \
          logical_device_name nvarchar(128), physical_device_name nvarchar(260), device_type tinyint, \
@@ -86,7 +89,7 @@ pub(super) static VIEWS: &[Definition] = &[
         },
     ),
     Definition::of(
-        "msdb",
+        MSDB,
         "backupfile",
         "backup_set_id int!, first_family_number tinyint, first_media_number smallint, filegroup_name nvarchar(128), \
          page_size int, file_number numeric!, backed_up_page_count numeric, file_type char(1), \
@@ -98,7 +101,7 @@ pub(super) static VIEWS: &[Definition] = &[
         |sources, _, _| Ok(backups(sources)?.iter().flat_map(files).collect()),
     ),
     Definition::of(
-        "msdb",
+        MSDB,
         "restorehistory",
         "restore_history_id int!, restore_date datetime, destination_database_name nvarchar(128), \
          user_name nvarchar(128), backup_set_id int, restore_type char(1), replace bit, recovery bit, restart bit, \
@@ -106,7 +109,7 @@ pub(super) static VIEWS: &[Definition] = &[
         restores,
     ),
     Definition::of(
-        "msdb",
+        MSDB,
         "restorefile",
         "restore_history_id int!, file_number numeric, destination_phys_drive nvarchar(260), \
          destination_phys_name nvarchar(260)",

@@ -13,7 +13,7 @@ pub(super) static VIEWS: &[Definition] = &[
     Definition::sys("schemas", "name sysname!, schema_id int!, principal_id int", schemas),
     Definition::sys("objects", OBJECT, |_, context, _| Ok(objects(&context.database.snapshot(), |_| true))),
     Definition::sys("all_objects", OBJECT, all_objects),
-    Definition::sys("system_objects", OBJECT, |sources, _, _| Ok(sources.views.iter().map(system_object).collect())),
+    Definition::sys("system_objects", OBJECT, |sources, _, _| Ok(sources.of_databases().map(system_object).collect())),
     Definition::sys(
         "tables",
         "name sysname!, object_id int!, principal_id int, schema_id int!, parent_object_id int!, type char(2), \
@@ -42,7 +42,7 @@ pub(super) static VIEWS: &[Definition] = &[
          is_schema_published bit!, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!, \
          has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!",
         |sources, _, _| {
-            let views = sources.views.iter().filter(|view| !view.is_function).map(system_object);
+            let views = sources.of_databases().filter(|view| !view.is_function).map(system_object);
             Ok(views.map(with_view_flags).collect())
         },
     ),
@@ -251,7 +251,7 @@ fn system_object(view: &Known) -> Vec<Value> {
 
 fn all_objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = objects(&context.database.snapshot(), |_| true);
-    rows.extend(sources.views.iter().map(system_object));
+    rows.extend(sources.of_databases().map(system_object));
     Ok(rows)
 }
 
@@ -372,7 +372,7 @@ fn user_columns(snapshot: &DatabaseSnapshot) -> Vec<Vec<Value>> {
 
 fn system_columns(sources: &Sources) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    for view in sources.views.iter() {
+    for view in sources.of_databases() {
         for (column, id) in view.columns.iter().zip(1..) {
             let name = (column.name, id);
             rows.push(column_row(view.id, name, column.sql_type, None, column.nullable, (false, false, false), 0));

@@ -68,7 +68,7 @@ fn objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             .into_iter()
             .map(|module| object(&module.name, module.id.0, module.kind.type_code(), module.schema, module.created)),
     );
-    rows.extend(sources.views.iter().map(|view| object(view.name, view.id, "V", system_schema_id(view.schema), 0)));
+    rows.extend(sources.of_databases().map(|view| object(view.name, view.id, "V", system_schema_id(view.schema), 0)));
     Ok(rows)
 }
 
@@ -122,7 +122,7 @@ fn columns(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             rows.push(column(&definition.name, table.id.0, definition.id, definition.sql_type, definition.nullable));
         }
     }
-    for view in sources.views.iter() {
+    for view in sources.of_databases() {
         for (definition, id) in view.columns.iter().zip(1..) {
             rows.push(column(definition.name, view.id, id, definition.sql_type, definition.nullable));
         }

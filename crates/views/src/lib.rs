@@ -96,6 +96,13 @@ pub(crate) struct Sources {
     pub(crate) started: i64,
 }
 
+impl Sources {
+    /// The views that every database has: all but those of `msdb`.
+    pub(crate) fn of_databases(&self) -> impl Iterator<Item = &Known> {
+        self.views.iter().filter(|view| view.schema != backups::MSDB)
+    }
+}
+
 /// A view with its columns parsed.
 pub(crate) struct Known {
     pub(crate) id: i32,
