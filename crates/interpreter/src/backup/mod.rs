@@ -289,7 +289,7 @@ impl<'a, 's> Told<'a, 's> {
         if batch.cancelled.load(Ordering::Relaxed) {
             return Err(SqlError::cancelled());
         }
-        let percent = if all == 0 { 0 } else { done.saturating_mul(100) / all };
+        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(0);
         // The whole is said at the end.
         while self.step > 0 && percent >= self.said.get() + self.step && self.said.get() + self.step < 100 {
             self.said.set(self.said.get() + self.step);
