@@ -527,6 +527,8 @@ impl Storage {
             if let Dealt::Run(file, first, extents) = dealt {
                 let first_page = PageId::new(file.id(), first * EXTENT_PAGES);
                 let undo = Undo::FreeRun { first: first_page, extents };
+                // Before the record: what recovery does not read again, a checkpoint has written with the bits.
+                file.pool_file().written().note(first_page.number, extents * EXTENT_PAGES);
                 match self.write_bits(&file, first, extents, true, Logged::of(chain).undone_by(&undo)) {
                     Ok(lsn) => return Ok(Allocated { first: first_page, extents, lsn }),
                     Err(error) => {

@@ -163,6 +163,8 @@ impl BufferPool {
         let written = file.disk.write_at(&buffer, first.page().byte_offset());
         drop(wait);
         self.staging.give(buffer);
+        // Once more: a full backup may have begun to count while the write was under way, and have read the old page.
+        file.written.note(first.page().number, u32::try_from(run.len()).unwrap_or(u32::MAX));
         written?;
         run.iter().for_each(SharedGuard::mark_clean);
         self.counters.written.add(run.len() as u64);

@@ -9,6 +9,7 @@
 //! the files do not agree on what they count from, because a crash came between their writes, there is no base for a
 //! differential backup before the next full one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hobt_access::{DataFile as StoredFile, Storage};
@@ -30,8 +31,8 @@ struct State {
     since: Option<WrittenSince>,
     /// For each file, by its id, the bits of before a full backup that is running.
     before: Vec<(u16, Vec<u64>)>,
-    /// The version of the maps on disk.
-    version: u64,
+    /// The version of each map on disk, by its file and its interval: the next one goes over the older of two copies.
+    versions: BTreeMap<(u16, u32), u64>,
     /// What the maps on disk have, so that they are written only when that changes.
     on_disk: Vec<(u16, Vec<u64>)>,
 }
@@ -84,8 +85,9 @@ impl Drop for NewBase {
     fn drop(&mut self) {
         // The backup has failed: what was counted before goes on.
         let Some(database) = &self.database else { return };
-        let before = std::mem::take(&mut database.differential.0.lock().before);
-        for (id, bits) in before {
+        // No checkpoint writes the maps before the bits are back.
+        let mut state = database.differential.0.lock();
+        for (id, bits) in std::mem::take(&mut state.before) {
             if let Some(file) = database.storage.files().iter().find(|file| file.id().0 == id) {
                 file.pool_file().written().add(&bits);
             }
@@ -151,12 +153,12 @@ impl Database {
         let mut since = None;
         for file in self.storage.files() {
             // Without a map that can be read, everything would count as unwritten.
-            let Some((found, version, bits)) = read_maps(&self.storage, &file) else { return };
+            let Some((found, versions, bits)) = read_maps(&self.storage, &file) else { return };
             if found.is_some_and(|found| *since.get_or_insert(found) != found) {
                 return;
             }
             file.pool_file().written().add(&bits);
-            state.version = state.version.max(version);
+            state.versions.extend(versions);
         }
         state.since = since;
     }
@@ -179,7 +181,6 @@ impl State {
         if now == self.on_disk {
             return Ok(());
         }
-        self.version += 1;
         let mut buffer = AlignedBuffer::new(PAGE_SIZE)?;
         for (file, (id, bits)) in storage.files().iter().zip(&now) {
             let same = self.on_disk.iter().any(|known| known.0 == *id && known.1 == *bits);
@@ -189,10 +190,13 @@ impl State {
             for interval in 0..intervals(file) {
                 let from = (interval as usize * WrittenMap::WORDS).min(bits.len());
                 let words = &bits[from..(from + WrittenMap::WORDS).min(bits.len())];
-                let map = WrittenMap { since, version: self.version, bits: words.to_vec() };
+                let version = self.versions.entry((*id, interval)).or_insert(0);
+                *version += 1;
+                let version = *version;
+                let map = WrittenMap { since, version, bits: words.to_vec() };
                 let page = map.to_page(file.id(), interval, storage.database_tag());
                 buffer.copy_from_slice(&*page);
-                let number = WrittenMap::pages(interval)[usize::from(!self.version.is_multiple_of(2))];
+                let number = WrittenMap::pages(interval)[usize::from(!version.is_multiple_of(2))];
                 file.disk().write_at(&buffer, PageId::new(file.id(), number).byte_offset())?;
             }
             file.disk().sync()?;
@@ -206,11 +210,14 @@ fn intervals(file: &StoredFile) -> u32 {
     (file.size_pages() / EXTENT_PAGES).div_ceil(EXTENTS_PER_MAP)
 }
 
-/// What the maps of a file say: what they count from, unless none was written yet, their version, and the bits. `None`
-/// if they do not agree, or one cannot be read.
-fn read_maps(storage: &Storage, file: &StoredFile) -> Option<(Option<WrittenSince>, u64, Vec<u64>)> {
+/// What the maps of a file say: what they count from, unless none was written yet, the version of each, by its file and
+/// its interval, and the bits.
+type Maps = (Option<WrittenSince>, BTreeMap<(u16, u32), u64>, Vec<u64>);
+
+/// The maps of a file. `None` if they do not agree, or one cannot be read.
+fn read_maps(storage: &Storage, file: &StoredFile) -> Option<Maps> {
     let mut buffer = AlignedBuffer::new(PAGE_SIZE).ok()?;
-    let (mut since, mut version, mut bits) = (None, 0, Vec::new());
+    let (mut since, mut versions, mut bits) = (None, BTreeMap::new(), Vec::new());
     for interval in 0..intervals(file) {
         let (mut newest, mut is_new): (Option<WrittenMap>, bool) = (None, true);
         for number in WrittenMap::pages(interval) {
@@ -231,8 +238,8 @@ fn read_maps(storage: &Storage, file: &StoredFile) -> Option<(Option<WrittenSinc
         if *since.get_or_insert(map.since) != map.since {
             return None;
         }
-        version = version.max(map.version);
+        versions.insert((file.id().0, interval), map.version);
         bits.extend(map.bits);
     }
-    Some((since, version, bits))
+    Some((since, versions, bits))
 }
