@@ -224,7 +224,6 @@ fn options_without_an_effect_are_refused_and_the_others_have_theirs() {
         "SET CONCAT_NULL_YIELDS_NULL OFF",
         "SET QUOTED_IDENTIFIER OFF",
         "SET QUERY_GOVERNOR_COST_LIMIT 10",
-        "RESTORE DATABASE x FROM DISK = 'x'",
     ] {
         let error = session.run(refused).expect_err(refused);
         assert!(error.message.contains("not supported"), "{refused}: {error}");
