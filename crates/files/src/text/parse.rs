@@ -40,11 +40,12 @@ pub(crate) fn decimal(text: &[u8], scale: u8) -> Option<i64> {
     for byte in digits {
         let digit = byte.wrapping_sub(b'0');
         if digit <= 9 {
-            value = value * 10 + i64::from(digit);
-            count += 1;
-            if count > 18 {
+            // A nineteenth digit may not fit.
+            if count == 18 {
                 return None;
             }
+            value = value * 10 + i64::from(digit);
+            count += 1;
             if let Some(places) = &mut behind {
                 *places += 1;
             }
@@ -184,6 +185,8 @@ mod tests {
             "2020-01-31 13:45:00",
             "2020-01-31T13:45:00.1234567",
             "2020-01-31 13:45:00.12345678",
+            "9999999999999999999",
+            "99999999999999999999.99",
             "1969-12-31 23:59:59.5",
         ];
         for text in texts {
