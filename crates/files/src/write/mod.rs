@@ -1,9 +1,9 @@
 //! Files of rows: CSV, JSON, Parquet.
 //!
-//! A [`FileWriter`] takes batches in carriers ([`hobt_functions::carrier`](mod@hobt_functions::carrier)) and hands runs of them to threads that
-//! encode and append them (`pipeline`). The file gets its name when it is complete and on the disk; a writer that is
-//! dropped before leaves nothing (`new_file`). A [`RowText`] makes text of batches on the caller's thread, for what is
-//! no file.
+//! A [`FileWriter`] takes batches in carriers ([`hobt_functions::carrier`](mod@hobt_functions::carrier)) and hands runs
+//! of them to threads that encode and append them (`pipeline`). The file gets its name when it is complete and on the
+//! disk; a writer that is dropped before leaves nothing (`new_file`). A [`RowText`] makes text of batches on the
+//! caller's thread, for what is no file.
 //!
 //! | format | NULL | text | numbers | dates and times | binary |
 //! |---|---|---|---|---|---|
