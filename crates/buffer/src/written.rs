@@ -1,7 +1,7 @@
 //! Which extents of a file were written since someone began to count: what a differential backup copies.
 //!
-//! An extent is noted before it is written, so that whoever takes the bits, and copies the extents later, misses no
-//! write that was done before; and once more after it, for whoever has cleared the bits meanwhile.
+//! An extent is noted before it is written: a backup that takes the bits, and copies the extents later, misses no write
+//! that was done before. It is noted once more after the write: a full backup may have cleared the bits meanwhile.
 
 use hobt_base::EXTENT_PAGES;
 use hobt_instruments::schedule::Mutex;

@@ -110,12 +110,12 @@ impl Progress {
         self.rest.store((1.0 - share.clamp(0.0, 1.0)).to_bits(), Ordering::Relaxed);
     }
 
-    /// Begins another part, of `all` steps, when nobody adds steps of the last one any more. What was done stays done,
+    /// Begins another part, of `all` steps, when no steps of the last one are added any more. What was done stays done,
     /// and this share of the whole is done when the steps of the part are.
     pub fn begin_part(&self, share: f64, all: u64) {
         let base = self.share();
         self.is_estimate.store(true, Ordering::Relaxed);
-        // In this order a reader in between, who reads in the other, meets no more than what is done.
+        // A view reads these in the opposite order, so that between two of them it shows no more than what is done.
         self.done.store(0, Ordering::Release);
         self.all.store(all.max(1), Ordering::Release);
         self.rest.store((1.0 - share.clamp(base, 1.0)).to_bits(), Ordering::Release);

@@ -26,7 +26,7 @@ pub struct TableColumn {
     pub sql_type: SqlType,
     /// Whether it may be NULL.
     pub nullable: bool,
-    /// For text, the collation that the file shall name: it says the code page to whoever reads the file.
+    /// For text, the collation that the file names, from which a reader of the file takes the code page.
     pub collation: Option<String>,
 }
 

@@ -137,7 +137,7 @@ impl<T: Target> Shared<T> {
     }
 }
 
-/// Ends the pipeline when its worker panics, so that nobody waits for that worker.
+/// Ends the pipeline when its worker panics, so that no thread waits for that worker.
 struct Alarm<'a, T: Target>(&'a Shared<T>);
 
 impl<T: Target> Drop for Alarm<'_, T> {

@@ -80,7 +80,7 @@ pub struct BackupRequest<'a> {
     pub media_name: String,
     /// `MEDIADESCRIPTION`.
     pub media_description: String,
-    /// Who asks.
+    /// The login, for the history.
     pub user: String,
     /// The server's name.
     pub server: String,

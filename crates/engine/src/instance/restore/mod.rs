@@ -62,7 +62,7 @@ pub struct RestoreRequest<'a> {
     pub stop: Option<StopPoint>,
     /// `CHECKSUM`: the backup must have been made with it.
     pub checks: bool,
-    /// Who asks.
+    /// The login, for the history.
     pub user: String,
     /// Told how far it is.
     pub observe: ObserveBackup<'a>,
