@@ -4,8 +4,8 @@
 //! ```text
 //!   quiet ──2 s without output──► shown ──before output, or at the end──► quiet, or hidden within a result set
 //! ```
-//! A thread draws the bar. It is drawn and removed under a lock, so that from [`StatementProgress::hide`] on the line is
-//! free for output. Only statements that say how far they are have a bar.
+//! A thread draws the bar. It is drawn and removed under a lock, so that from [`StatementProgress::hide`] on the line
+//! is free for output. Only statements that say how far they are have a bar.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -67,8 +67,8 @@ pub struct FileField {
     pub host: HostType,
     /// Bytes of the length in front of it: 0 if there is none, or 1, 2, 4, 8.
     pub prefix_length: u8,
-    /// Its bytes if it has no prefix and no terminator and its type does not say them; otherwise the most that the format
-    /// file says, which is not checked. 0 if unknown.
+    /// Its bytes if it has no prefix and no terminator and its type does not say them; otherwise the most that the
+    /// format file says, which is not checked. 0 if unknown.
     pub length: u32,
     /// The bytes that follow it; empty if none do.
     pub terminator: Vec<u8>,
