@@ -729,6 +729,7 @@ errors! {
         row has more fields than there are columns.";
     BULK_ORDINAL(4879, 16) "The column {} has a number that is no number of a field: fields are numbered from 1 to 32767.";
     BULK_PARQUET_COLUMN(4879, 16) "Bulk load failed: the data file {} has no column {}.";
+    BULK_COLUMNS(4879, 16) "Cannot bulk load: {} has more than {} columns.";
     BULK_SHAPE_UNKNOWN(4879, 16) "Bulk load failed: DATAFILETYPE = 'native' needs the columns of a table (BULK INSERT) or a format \
         file (FORMATFILE).";
     BULK_WITHOUT_COLUMNS(4879, 16) "Cannot bulk load: {} has no columns.";

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Args;
 use hobt_base::SqlError;
@@ -10,6 +11,7 @@ use hobt_engine::{InstanceSettings, RecoveryObserver};
 use hobt_session::SessionOptions;
 
 use crate::disk::DiskArguments;
+use crate::interrupt::{Interrupts, Source};
 use hobt::{Instance, Session};
 
 /// With less than this, sorts of more rows than fit fail for lack of memory (701): what they spill is merged from
@@ -74,6 +76,31 @@ impl fmt::Display for OpenError {
             OpenError::Usage(text) => write!(f, "hobt: {text}"),
             OpenError::Sql(error) => write!(f, "{}\n{error}", error.header()),
         }
+    }
+}
+
+/// Runs `work` in a session of an instance that signals can cancel, and closes the instance. Returns what the work has
+/// returned, and how the closing ended.
+pub(crate) fn in_session<R>(
+    (instance, mut session): (Instance, Session),
+    interrupts: &Interrupts,
+    work: impl FnOnce(&mut Session) -> R,
+) -> (R, Result<(), SqlError>) {
+    session.expect_batch();
+    interrupts.begin();
+    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
+    let done = work(&mut session);
+    interrupts.close();
+    drop(session);
+    (done, instance.close())
+}
+
+/// The exit code of a sub-command whose work is done, by how the closing of its instance ended.
+pub(crate) fn exit_code(closed: Result<(), SqlError>, interrupts: &Interrupts) -> ExitCode {
+    match (closed, interrupts.exit_code()) {
+        (Err(error), _) => interrupts.failed(Some(error.number), &OpenError::from(error)),
+        (Ok(()), Some(code)) => code,
+        (Ok(()), None) => ExitCode::SUCCESS,
     }
 }
 

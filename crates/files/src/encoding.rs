@@ -47,13 +47,18 @@ impl CodePage {
         }
     }
 
+    /// Whether what is cut is UTF-8: the file is, or it is decoded while it is read.
+    pub(crate) fn is_utf8_when_cut(self) -> bool {
+        self == CodePage::Utf8 || !self.is_cut_undecoded()
+    }
+
     /// The text of a stretch. One of an encoding that is decoded while it is read is UTF-8 already.
     ///
     /// # Errors
     /// The position of the first byte that is not of the encoding.
     pub(crate) fn text(self, bytes: &[u8]) -> Result<Cow<'_, str>, usize> {
         match self {
-            _ if self == CodePage::Utf8 || !self.is_cut_undecoded() => {
+            _ if self.is_utf8_when_cut() => {
                 std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|error| error.valid_up_to())
             }
             _ if bytes.is_ascii() => Ok(Cow::Borrowed(std::str::from_utf8(bytes).expect("ASCII is UTF-8"))),

@@ -9,7 +9,7 @@ use crate::text::parse;
 /// Rows that are looked at.
 const SAMPLE_ROWS: usize = 50_000;
 /// Fields of a row, at most: as many as a table has columns.
-const COLUMNS_MAX: usize = 1024;
+pub(crate) const COLUMNS_MAX: usize = 1024;
 
 /// Whether the first row has the columns' names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,45 +159,36 @@ fn is_guid(bytes: &[u8]) -> bool {
         })
 }
 
-/// The columns of a text whose rows are whole.
+/// The columns of a text whose rows are whole. There are as many as most rows have fields; a row with more or fewer, which
+/// a load leaves out, says nothing of them.
 pub(crate) fn infer_text(layout: &TextLayout, text: &str, header: Header) -> Inferred {
-    let shape = RowShape { wanted: COLUMNS_MAX, least: 0, is_exact: false };
-    let mut reading = Fields::new(layout, text.as_bytes(), 0, shape);
+    let width = common_width(layout, text);
+    let mut columns: Vec<Column> = (0..width).map(|_| Column::new()).collect();
     let mut first: Option<Vec<String>> = None;
-    let mut columns: Vec<Column> = Vec::new();
     let mut first_columns = Vec::new();
-    let (mut row, mut rows) = (Vec::new(), 0);
-    while rows < SAMPLE_ROWS {
-        row.clear();
-        if reading.next_row(&mut row).is_none() {
-            break;
+    let read = for_each_row(layout, text, |fields| {
+        if fields.len() != width {
+            return;
         }
-        rows += 1;
-        let texts = row.iter().map(|field| text_of(layout, text, *field));
+        let texts = fields.iter().map(|field| text_of(layout, text, *field));
         if first.is_none() {
             let texts: Vec<String> = texts.map(Option::unwrap_or_default).collect();
             first_columns = texts.iter().map(|text| seen(Column::new(), text)).collect();
             first = Some(texts);
-            continue;
+            return;
         }
-        for (at, text) in texts.enumerate() {
-            if at == columns.len() {
-                columns.push(Column::new());
-            }
+        for (column, text) in columns.iter_mut().zip(texts) {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
-                columns[at].see(&text);
+                column.see(&text);
             }
         }
-    }
+    });
     let first = first.unwrap_or_default();
     let has_header = match header {
         Header::Yes => true,
         Header::No => false,
         Header::Guess => reads_like_names(&first, &first_columns, &columns),
     };
-    while columns.len() < first.len() {
-        columns.push(Column::new());
-    }
     if !has_header {
         columns.iter_mut().zip(&first).filter(|(_, text)| !text.is_empty()).for_each(|(column, text)| column.see(text));
     }
@@ -208,8 +199,41 @@ pub(crate) fn infer_text(layout: &TextLayout, text: &str, header: Header) -> Inf
     }
     let names = names_of(if has_header { &first } else { &[] }, columns.len());
     let columns = names.into_iter().zip(columns.iter().map(Column::sql_type)).collect();
-    let row_bytes = reading.position() as f64 / f64::from(u32::try_from(rows.max(1)).unwrap_or(u32::MAX));
+    let row_bytes = read.bytes as f64 / read.rows.max(1) as f64;
     Inferred { columns, has_header, row_bytes: row_bytes.max(1.0) }
+}
+
+/// What a walk over the sample has met.
+struct Sampled {
+    rows: usize,
+    bytes: usize,
+}
+
+/// Gives the fields of each row of the sample that is no empty line.
+fn for_each_row(layout: &TextLayout, text: &str, mut take: impl FnMut(&[Field])) -> Sampled {
+    let shape = RowShape { wanted: COLUMNS_MAX + 1, least: 0, is_exact: false };
+    let mut reading = Fields::new(layout, text.as_bytes(), 0, shape);
+    let (mut row, mut rows) = (Vec::new(), 0);
+    while rows < SAMPLE_ROWS && reading.next_row(&mut row).is_some() {
+        let is_empty = row.iter().all(|field| field.is_missing()) && row.len() == 1;
+        if !is_empty {
+            take(&row);
+        }
+        rows += 1;
+        row.clear();
+    }
+    Sampled { rows, bytes: reading.position() }
+}
+
+/// How many fields most rows of the sample have; of as many the first.
+fn common_width(layout: &TextLayout, text: &str) -> usize {
+    let mut widths: Vec<(usize, usize)> = Vec::new();
+    for_each_row(layout, text, |fields| match widths.iter_mut().find(|(width, _)| *width == fields.len()) {
+        Some((_, count)) => *count += 1,
+        None => widths.push((fields.len(), 1)),
+    });
+    // The last of equal ones is the maximum, so the first row comes last.
+    widths.iter().rev().max_by_key(|(_, count)| *count).map_or(0, |(width, _)| *width)
 }
 
 fn seen(mut column: Column, text: &str) -> Column {
@@ -303,6 +327,13 @@ mod tests {
         assert_eq!(types("a,A,\n1,2,3\n", Header::Yes).0, ["a", "A_2", "C3"]);
         assert_eq!(types("1,2\n3,4\n", Header::No).0, ["C1", "C2"]);
         assert_eq!(types("", Header::Guess), (vec![], vec![], false));
+    }
+
+    #[test]
+    fn rows_with_more_or_fewer_fields_than_most_say_nothing() {
+        let (names, found, has_header) = types("a,b\n1,2\n\"x,y\n3\"4,5,6\n7\n\n8,9\n10,11\n", Header::Guess);
+        assert_eq!((names, has_header), (vec!["a".to_owned(), "b".to_owned()], true));
+        assert_eq!(found, ["int", "int"]);
     }
 
     #[test]

@@ -11,19 +11,20 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use hobt_base::{SqlError, errors};
+use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
 use serde_json::value::RawValue;
 
 use crate::infer::{Column, Inferred};
-use crate::read::{BatchReader, FileRows, ReadRequest};
+use crate::read::{BatchReader, FileRows, ReadRequest, next_batch};
 use crate::rejected::{FaultKind, shown};
 use crate::schema::{FileColumn, file_schema};
 use crate::stretches::{Bounds, Stretches};
 use crate::text::batch::{BatchBuilder, RowPlace};
 use crate::text::columns::{Block, BlockFaults};
 use crate::text::fields::{Field, STRETCH_BYTES_MAX};
+use crate::text::stretch_text::StretchText;
 use crate::text::layout::TextLayout;
 
 /// Rows of a batch, at most, and bytes of its values.
@@ -89,44 +90,25 @@ impl FileRows for JsonRows {
 /// One worker's reading.
 struct JsonReader {
     rows: Arc<JsonRows>,
-    current: Option<Current>,
-}
-
-/// A stretch as text.
-struct Current {
-    text: String,
-    file: usize,
-    first_line: u64,
-    at: usize,
-    row: u64,
+    current: Option<StretchText>,
 }
 
 impl BatchReader for JsonReader {
     fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
-        loop {
-            if self.current.is_none() {
-                let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
-                let (file, row, first_line) = (stretch.file, stretch.first_row, stretch.first_line);
-                let text = self.rows.request.code_page.text(&stretch.bytes).map_err(|at| {
-                    let line = first_line + memchr_iter(b'\n', &stretch.bytes[..at]).count() as u64;
-                    let path = self.rows.stretches.file(file).display();
-                    errors::BULK_TEXT_ENCODING.with([&line, &line, &path])
-                })?;
-                self.current = Some(Current { text: text.into_owned(), file, first_line, at: 0, row });
-            }
-            let Some(current) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(current, most)? {
-                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
-                Some(_) => {}
-                None => self.current = None,
-            }
-        }
+        let rows = &self.rows;
+        next_batch(&mut self.current, || rows.take(), |current| rows.batch(current, most))
     }
 }
 
 impl JsonRows {
+    fn take(&self) -> Result<Option<StretchText>, SqlError> {
+        let Some(stretch) = self.stretches.next()? else { return Ok(None) };
+        let path = self.stretches.file(stretch.file).clone();
+        StretchText::of(stretch, self.request.code_page, &line_layout(), &path).map(Some)
+    }
+
     /// The next lines of a stretch; `None` at its end.
-    fn batch(&self, current: &mut Current, most: usize) -> Result<Option<RecordBatch>, SqlError> {
+    fn batch(&self, current: &mut StretchText, most: usize) -> Result<Option<RecordBatch>, SqlError> {
         if current.at >= current.text.len() {
             return Ok(None);
         }
@@ -166,7 +148,7 @@ impl JsonRows {
             file: self.stretches.file(current.file),
         };
         let numbered: Vec<usize> = (0..self.wanted.len()).collect();
-        builder.build(&block, (&numbered, &places), faults, (&current.text, current.first_line)).map(Some)
+        builder.build(&block, (&numbered, &places), faults, current).map(Some)
     }
 
     /// Puts the wanted values of a line's object into fields; whether it is one.
@@ -251,7 +233,11 @@ pub(crate) fn infer_json(text: &str) -> Inferred {
         let Ok(object) = serde_json::from_str::<Object<'_>>(object_of(line)) else { continue };
         rows += 1;
         for (key, value) in object.0 {
-            let place = *places.entry(key.to_string()).or_insert_with(|| {
+            // Columns have names, and no case in them.
+            if key.is_empty() {
+                continue;
+            }
+            let place = *places.entry(key.to_lowercase()).or_insert_with(|| {
                 names.push(key.to_string());
                 columns.push((Column::new(), false));
                 names.len() - 1

@@ -216,8 +216,8 @@ pub(crate) fn encode_padding(host: HostType, bytes: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The type of a host type's values when a value of `sql_type` becomes one.
-fn own_type(host: HostType, sql_type: SqlType) -> SqlType {
+/// The type of a host type's values when a value of `sql_type` becomes one; text and binary have no bound.
+pub fn own_type(host: HostType, sql_type: SqlType) -> SqlType {
     match host {
         HostType::Char => SqlType::VarChar(MaxLength::Max),
         HostType::NChar => SqlType::NVarChar(MaxLength::Max),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hobt_base::{SqlError, errors};
 
 use crate::encoding::CodePage;
-use crate::infer::{Header, Inferred, infer_text};
+use crate::infer::{COLUMNS_MAX, Header, Inferred, infer_text};
 use crate::json_lines::{JsonRows, infer_json, line_layout};
 use crate::parquet::ParquetRows;
 use crate::read::{FileForm, FileRows, ReadRequest};
@@ -48,6 +48,9 @@ impl ReadRequest {
 /// Bytes of a text file that are looked at to infer its columns.
 const SAMPLE_BYTES: usize = 4 << 20;
 
+/// Bytes of a first row, at most, whose columns can be inferred.
+const FIRST_ROW_BYTES_MAX: usize = 64 << 20;
+
 /// The columns of a text file, from its first rows.
 ///
 /// # Errors
@@ -58,7 +61,11 @@ pub fn infer_columns(
     code_page: CodePage,
     header: Header,
 ) -> Result<Inferred, SqlError> {
-    Ok(infer_text(layout, &sample(path, layout, code_page)?, header))
+    let inferred = infer_text(layout, &sample(path, layout, code_page)?, header);
+    match inferred.columns.len() {
+        0..=COLUMNS_MAX => Ok(inferred),
+        _ => Err(errors::BULK_COLUMNS.with([&path.display(), &COLUMNS_MAX])),
+    }
 }
 
 /// The columns of a file of JSON lines, from its first lines.
@@ -73,8 +80,19 @@ pub fn infer_json_columns(path: &Path, code_page: CodePage) -> Result<Inferred, 
 fn sample(path: &Path, layout: &TextLayout, code_page: CodePage) -> Result<String, SqlError> {
     let mut file = SourceFile::open(path, code_page, true, &Arc::default())?;
     let mut bytes = Vec::new();
-    let read = file.append(&mut bytes, SAMPLE_BYTES)?;
-    let cut = layout.cut(&bytes, read < SAMPLE_BYTES)?;
+    let mut wanted = SAMPLE_BYTES;
+    let cut = loop {
+        let read = file.append(&mut bytes, wanted)?;
+        let cut = layout.cut(&bytes, read < wanted)?;
+        if cut.end > 0 || read < wanted {
+            break cut;
+        }
+        if bytes.len() >= FIRST_ROW_BYTES_MAX {
+            return Err(errors::BULK_ROW_TOO_LONG.with([&1, &1, &path.display(), &FIRST_ROW_BYTES_MAX]));
+        }
+        // The first row is longer.
+        wanted = bytes.len();
+    };
     bytes.truncate(cut.end);
     let text = code_page.text(&bytes).map_err(|at| {
         let row = 1 + layout.cut(&bytes[..at], false).map_or(0, |cut| cut.rows);

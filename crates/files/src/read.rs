@@ -79,6 +79,29 @@ pub trait FileRows: Send + Sync {
     fn reader(self: Arc<Self>) -> Box<dyn BatchReader>;
 }
 
+/// The next batch that has rows, of pieces of files that come one after the other. `take` takes a piece, `None` at the
+/// end; `read` reads the next rows of one, `None` at its end.
+pub(crate) fn next_batch<P>(
+    current: &mut Option<P>,
+    take: impl Fn() -> Result<Option<P>, SqlError>,
+    mut read: impl FnMut(&mut P) -> Result<Option<RecordBatch>, SqlError>,
+) -> Result<Option<RecordBatch>, SqlError> {
+    loop {
+        let piece = match current {
+            Some(piece) => piece,
+            None => match take()? {
+                Some(piece) => current.insert(piece),
+                None => return Ok(None),
+            },
+        };
+        match read(piece)? {
+            Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
+            Some(_) => {}
+            None => *current = None,
+        }
+    }
+}
+
 /// One worker's reading.
 pub trait BatchReader: Send {
     /// The next rows, in the carriers of the columns that were asked for; `None` at the end. Of more than `most` rows

@@ -10,7 +10,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use crate::encoding::CodePage;
 use crate::native::{ValueError, decode_as};
-use crate::read::{BatchReader, FileRows, ReadRequest};
+use crate::read::{BatchReader, FileRows, ReadRequest, next_batch};
 use crate::record::{Cut as RecordCut, FieldSpan};
 use crate::record_form::RecordForm;
 use crate::rejected::{Fault, FaultKind, shown};
@@ -62,18 +62,9 @@ struct RecordReader {
 
 impl BatchReader for RecordReader {
     fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
-        loop {
-            if self.current.is_none() {
-                let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
-                self.current = Some((stretch, 0));
-            }
-            let Some((stretch, at)) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(stretch, at, &mut self.spans, most)? {
-                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
-                Some(_) => {}
-                None => self.current = None,
-            }
-        }
+        let (rows, spans) = (&self.rows, &mut self.spans);
+        let take = || Ok(rows.stretches.next()?.map(|stretch| (stretch, 0)));
+        next_batch(&mut self.current, take, |(stretch, at)| rows.batch(stretch, at, spans, most))
     }
 }
 

@@ -48,6 +48,8 @@ impl Failure {
     pub(super) fn of_binding(error: SqlError) -> Failure {
         let failure = Failure::from(error);
         let reach = match failure.reach {
+            // A file is looked at when its statement runs.
+            Reach::Statement if is_of_files(&failure.error) => Reach::Statement,
             Reach::Statement => Reach::Scope,
             further => further,
         };
@@ -90,6 +92,11 @@ impl From<SqlError> for Failure {
         let (reach, dooms) = (reach_of(&error), dooms(&error));
         Failure { error, cause: None, reach, dooms, heeds_xact_abort: true, reported: false, raised_in: None }
     }
+}
+
+/// Whether an error says that files of rows are not there, may not be read, or are none.
+fn is_of_files(error: &SqlError) -> bool {
+    matches!(error.number, number::SINGLE_NCLOB_NOT_UNICODE..=number::RECORD_ODD_BYTES)
 }
 
 fn reach_of(error: &SqlError) -> Reach {

@@ -22,6 +22,7 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use hobt_base::SqlError;
 use hobt_files::{BatchReader, FileRows};
+use hobt_instruments::processor;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
@@ -158,10 +159,10 @@ impl Stream for FileStream {
         if this.turn.is_over(task) {
             return Poll::Pending;
         }
-        let time = this.metrics.elapsed_compute().clone();
-        let timer = time.timer();
+        // What the disk and other workers take is no computing.
+        let before = processor::thread_cpu_time();
         let next = this.read();
-        timer.done();
+        this.metrics.elapsed_compute().add_duration(processor::thread_cpu_time().saturating_sub(before));
         let next = next.map(|next| match next {
             Ok(batch) => Ok(RecordBatch::try_new_with_options(
                 Arc::clone(&this.schema),

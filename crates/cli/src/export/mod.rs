@@ -17,8 +17,8 @@ use hobt_showplan::counted;
 use self::format::FormatArguments;
 use self::progress::ShownProgress;
 pub(crate) use self::sink::{FileSink, columns_of, name_of};
-use crate::interrupt::{Interrupts, Source};
-use crate::open::{InstanceArguments, OpenError};
+use crate::interrupt::Interrupts;
+use crate::open::{InstanceArguments, exit_code, in_session};
 use hobt::Session;
 
 /// The arguments of `hobt export`.
@@ -105,33 +105,24 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (instance, mut session) = match arguments.instance.open_existing("hobt export") {
+    let opened = match arguments.instance.open_existing("hobt export") {
         Ok(opened) => opened,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
-    session.expect_batch();
-    interrupts.begin();
-    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
-    let begun = Instant::now();
-    let exported = export(&query(&arguments.written.what), sink, &mut session, interrupts);
-    let elapsed = begun.elapsed();
-    interrupts.close();
-    drop(session);
-    let closed = instance.close();
+    let ((exported, elapsed), closed) = in_session(opened, interrupts, |session| {
+        let begun = Instant::now();
+        (export(&query(&arguments.written.what), sink, session, interrupts), begun.elapsed())
+    });
     match exported {
         Ok(Some(written)) => println!("{}", report(written, elapsed)),
         // It was interrupted when all was written.
         Ok(None) => {}
         Err(error) => return failed(&error, arguments, interrupts),
     }
-    match (closed, interrupts.exit_code()) {
-        (Err(error), _) => interrupts.failed(Some(error.number), &OpenError::from(error)),
-        (Ok(()), Some(code)) => code,
-        (Ok(()), None) => ExitCode::SUCCESS,
-    }
+    exit_code(closed, interrupts)
 }
 
 /// Runs the query into the file. `None` if the user has interrupted it when nothing was left but the file's name.

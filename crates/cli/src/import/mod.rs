@@ -11,8 +11,8 @@ use hobt_base::SqlError;
 use hobt_showplan::{count, counted};
 
 use self::plan::{Plan, TypeOverride, planned};
-use crate::interrupt::{Interrupts, Source};
-use crate::open::{InstanceArguments, OpenError};
+use crate::interrupt::Interrupts;
+use crate::open::{InstanceArguments, exit_code, in_session};
 use crate::progress::StatementProgress;
 use hobt::{Event, Flow, Session};
 
@@ -78,20 +78,14 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
             Err(error) => return usage(&format!("{file}: {error}")),
         }
     }
-    let (instance, mut session) = match instance_arguments.open("hobt import") {
+    let opened = match instance_arguments.open("hobt import") {
         Ok(opened) => opened,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
-    session.expect_batch();
-    interrupts.begin();
-    interrupts.watch(session.cancel_handle(), &instance, Source::Script);
-    let done = import(&arguments.load, &mut session);
-    interrupts.close();
-    drop(session);
-    let closed = instance.close();
+    let (done, closed) = in_session(opened, interrupts, |session| import(&arguments.load, session));
     match done {
         Ok(()) => {}
         Err(ImportError::Usage(text)) => {
@@ -103,11 +97,7 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
             return interrupts.failed(Some(error.number), &text);
         }
     }
-    match (closed, interrupts.exit_code()) {
-        (Err(error), _) => interrupts.failed(Some(error.number), &OpenError::from(error)),
-        (Ok(()), Some(code)) => code,
-        (Ok(()), None) => ExitCode::SUCCESS,
-    }
+    exit_code(closed, interrupts)
 }
 
 fn usage(text: &str) -> ExitCode {

@@ -18,7 +18,7 @@ use super::bytes::ParquetBytes;
 use super::convert::{ConvertError, convert};
 use super::prune::wanted_groups;
 use super::types::load;
-use crate::read::{BatchReader, FileRows, ReadRequest};
+use crate::read::{BatchReader, FileRows, ReadRequest, next_batch};
 use crate::rejected::{Fault, FaultKind};
 use crate::schema::{FileColumn, file_schema};
 
@@ -178,24 +178,13 @@ struct Current {
 
 impl BatchReader for ParquetReader {
     fn next(&mut self, _most: usize) -> Result<Option<RecordBatch>, SqlError> {
-        loop {
-            if self.current.is_none() {
-                let Some(piece) = self.rows.next_piece()? else { return Ok(None) };
-                self.current = Some(self.rows.begin(piece)?);
-            }
-            let Some(current) = self.current.as_mut() else { return Ok(None) };
+        let rows = &self.rows;
+        let take = || rows.next_piece()?.map(|piece| rows.begin(piece)).transpose();
+        next_batch(&mut self.current, take, |current| {
             let bytes = current.bytes.clone();
             let next = guarded(&bytes, || current.reader.next().transpose().map_err(Into::into))?;
-            match next {
-                None => self.current = None,
-                Some(batch) => {
-                    let batch = self.rows.converted(current, &batch)?;
-                    if batch.num_rows() > 0 {
-                        return Ok(Some(batch));
-                    }
-                }
-            }
-        }
+            next.map(|batch| rows.converted(current, &batch)).transpose()
+        })
     }
 }
 

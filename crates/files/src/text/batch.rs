@@ -7,9 +7,9 @@ use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use hobt_base::SqlError;
-use memchr::memchr_iter;
 
 use super::columns::{Block, BlockColumn, BlockFaults};
+use super::stretch_text::StretchText;
 use crate::read::ReadRequest;
 use crate::rejected::Fault;
 
@@ -43,7 +43,7 @@ impl BatchBuilder<'_> {
         block: &Block<'_>,
         (fields, rows): (&[usize], &[RowPlace]),
         of_rows: BlockFaults,
-        stretch: (&str, u64),
+        stretch: &StretchText,
     ) -> Result<RecordBatch, SqlError> {
         // Rows whose fields are wrong have no values that could be wrong.
         let mut of_values = BlockFaults::default();
@@ -59,7 +59,7 @@ impl BatchBuilder<'_> {
         }
         for (at, row) in rows.iter().enumerate() {
             if let Some(fault) = self.fault(at, *row, (&of_rows, &of_values), stretch) {
-                self.request.rejections.add(fault, &stretch.0.as_bytes()[row.start..row.end])?;
+                self.request.rejections.add(fault, &stretch.text.as_bytes()[row.start..row.end])?;
             }
         }
         let is_kept = |row| !of_rows.by_row.contains_key(&row) && !of_values.by_row.contains_key(&row);
@@ -73,7 +73,7 @@ impl BatchBuilder<'_> {
         at: usize,
         row: RowPlace,
         (of_rows, of_values): (&BlockFaults, &BlockFaults),
-        (text, first_line): (&str, u64),
+        stretch: &StretchText,
     ) -> Option<Fault> {
         let (known, number, kind, value) = match (of_rows.by_row.get(&at), of_values.by_row.get(&at)) {
             (Some((field, kind, value)), _) => {
@@ -85,7 +85,7 @@ impl BatchBuilder<'_> {
         Some(Fault {
             file: self.file.to_path_buf(),
             row: row.row,
-            line: first_line + memchr_iter(b'\n', &text.as_bytes()[..row.start]).count() as u64,
+            line: stretch.line(row.start),
             column: known.map_or(number, |column| column.field) + 1,
             name: known.map_or_else(|| (number + 1).to_string(), |column| column.name.clone()),
             type_name: known.map_or_else(String::new, |column| column.sql_type.to_string()),

@@ -12,6 +12,7 @@
 //! | `parse` | values from the text of a field |
 //! | `columns` | columns of values |
 //! | `batch` | a batch of rows, without those that cannot be read |
+//! | `stretch_text` | a stretch as text |
 //! | `reader` | batches of text files |
 
 pub(crate) mod batch;
@@ -21,3 +22,4 @@ pub(crate) mod fields;
 pub(crate) mod layout;
 pub(crate) mod parse;
 pub(crate) mod reader;
+pub(crate) mod stretch_text;

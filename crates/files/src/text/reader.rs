@@ -5,17 +5,16 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hobt_base::{SqlError, errors};
-use memchr::memchr_iter;
 
 use super::batch::{BatchBuilder, RowPlace};
 use super::columns::{Block, BlockFaults};
 use super::fields::{Field, Fields, RowFault, RowShape, STRETCH_BYTES_MAX};
 use super::layout::TextLayout;
-use crate::encoding::CodePage;
-use crate::read::{BatchReader, FileRows, ReadRequest};
+use super::stretch_text::StretchText;
+use crate::read::{BatchReader, FileRows, ReadRequest, next_batch};
 use crate::rejected::FaultKind;
 use crate::schema::{FileColumn, file_schema};
-use crate::stretches::{Bounds, Cutter, Stretch, Stretches};
+use crate::stretches::{Bounds, Stretches};
 
 /// Fields of a batch, at most: so many keep their positions in the processor's cache.
 const FIELDS_MAX: usize = 64 << 10;
@@ -63,70 +62,28 @@ impl FileRows for TextRows {
 /// One worker's reading.
 struct TextReader {
     rows: Arc<TextRows>,
-    current: Option<Current>,
+    current: Option<StretchText>,
     fields: Vec<Field>,
-}
-
-/// A stretch as text.
-struct Current {
-    text: String,
-    is_ascii: bool,
-    file: usize,
-    first_line: u64,
-    /// Where its next row begins, and the row's number.
-    at: usize,
-    row: u64,
 }
 
 impl BatchReader for TextReader {
     fn next(&mut self, most: usize) -> Result<Option<RecordBatch>, SqlError> {
-        loop {
-            if self.current.is_none() {
-                let Some(stretch) = self.rows.stretches.next()? else { return Ok(None) };
-                self.current = Some(self.rows.decoded(stretch)?);
-            }
-            let Some(current) = self.current.as_mut() else { return Ok(None) };
-            match self.rows.batch(current, &mut self.fields, most)? {
-                Some(batch) if batch.num_rows() > 0 => return Ok(Some(batch)),
-                Some(_) => {}
-                None => self.current = None,
-            }
-        }
+        let (rows, fields) = (&self.rows, &mut self.fields);
+        next_batch(&mut self.current, || rows.take(), |current| rows.batch(current, fields, most))
     }
 }
 
 impl TextRows {
-    fn decoded(&self, stretch: Stretch) -> Result<Current, SqlError> {
-        let Stretch { bytes, file, first_row, first_line } = stretch;
-        let text = match self.request.code_page {
-            CodePage::Utf8 => String::from_utf8(bytes).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                self.wrong_encoding(error.as_bytes(), at, (file, first_row, first_line))
-            })?,
-            // Decoded while it was read.
-            code_page if !code_page.is_cut_undecoded() => {
-                String::from_utf8(bytes).map_err(|error| SqlError::internal(error.to_string()))?
-            }
-            code_page => match code_page.text(&bytes) {
-                Ok(text) => text.into_owned(),
-                Err(at) => return Err(self.wrong_encoding(&bytes, at, (file, first_row, first_line))),
-            },
-        };
-        Ok(Current { is_ascii: text.is_ascii(), text, file, first_line, at: 0, row: first_row })
-    }
-
-    /// 4864 for bytes that are no text of the encoding.
-    fn wrong_encoding(&self, bytes: &[u8], at: usize, (file, row, line): (usize, u64, u64)) -> SqlError {
-        let before = self.layout.cut(&bytes[..at], false).unwrap_or_default();
-        let line = line + memchr_iter(b'\n', &bytes[..at]).count() as u64;
-        let path = self.stretches.file(file).display();
-        errors::BULK_TEXT_ENCODING.with([&(row + before.rows), &line, &path])
+    fn take(&self) -> Result<Option<StretchText>, SqlError> {
+        let Some(stretch) = self.stretches.next()? else { return Ok(None) };
+        let path = self.stretches.file(stretch.file).clone();
+        StretchText::of(stretch, self.request.code_page, &self.layout, &path).map(Some)
     }
 
     /// The next rows of a stretch; `None` at its end.
     fn batch(
         &self,
-        current: &mut Current,
+        current: &mut StretchText,
         fields: &mut Vec<Field>,
         most: usize,
     ) -> Result<Option<RecordBatch>, SqlError> {
@@ -161,18 +118,18 @@ impl TextRows {
         if rows.is_empty() {
             return Ok(None);
         }
-        let Current { text, is_ascii, .. } = current;
+        let text = &current.text;
         let width = self.shape.wanted.max(1);
         // A row without a wanted field still counts.
         fields.resize(rows.len() * width, Field::default());
-        let block = Block { text, is_ascii: *is_ascii, fields, width, quote: self.layout.quote };
+        let block = Block { text, is_ascii: current.is_ascii, fields, width, quote: self.layout.quote };
         let builder = BatchBuilder {
             request: &self.request,
             projection: &self.projection,
             schema: &self.schema,
             file: self.stretches.file(current.file),
         };
-        builder.build(&block, (&self.fields, &rows), faults, (text, current.first_line)).map(Some)
+        builder.build(&block, (&self.fields, &rows), faults, current).map(Some)
     }
 
     /// Notes what is wrong with a row's fields.
@@ -184,7 +141,7 @@ impl TextRows {
         fault: RowFault,
         faults: &mut BlockFaults,
         row: usize,
-        (current, start): (&Current, usize),
+        (current, start): (&StretchText, usize),
     ) -> Result<(), SqlError> {
         let (field, kind) = match fault {
             RowFault::Few(count) => (count, FaultKind::Few),
@@ -204,11 +161,4 @@ impl TextRows {
 /// Whether a row is an empty line.
 fn is_blank(row: &str) -> bool {
     row.bytes().all(|byte| matches!(byte, b'\r' | b'\n'))
-}
-
-impl Current {
-    /// The line on which the byte `at` stands.
-    fn line(&self, at: usize) -> u64 {
-        self.first_line + memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() as u64
-    }
 }

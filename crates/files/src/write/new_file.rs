@@ -103,8 +103,19 @@ impl NewFile {
     /// If the name was taken meanwhile, or the system refuses.
     pub(super) fn publish(mut self) -> Result<()> {
         check(&self.path, self.replaces)?;
-        fs::rename(&self.temporary, &self.path).map_err(WriteError::io(&self.path))?;
-        self.is_published = true;
+        // A link is refused if the name was taken since the check, and a renaming is not. Some file systems have no links.
+        let is_linked = !self.replaces
+            && match fs::hard_link(&self.temporary, &self.path) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(WriteError::Exists(self.path.clone()));
+                }
+                Err(_) => false,
+            };
+        if !is_linked {
+            fs::rename(&self.temporary, &self.path).map_err(WriteError::io(&self.path))?;
+            self.is_published = true;
+        }
         File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all()).map_err(WriteError::io(&self.path))
     }
 }

@@ -77,6 +77,20 @@ impl Maintenance<'_, '_> {
         name.ok_or_else(|| errors::SYNTAX.with([&backup.what.value]).at(position).into())
     }
 
+    /// The name of the database that is backed up or restored, and whether only its log is.
+    ///
+    /// # Errors
+    /// 40517 for single files and filegroups.
+    fn whole_of_database(&mut self, backup: &Backup, position: Position) -> Result<(String, bool), Failure> {
+        let name = self.backup_name(backup, position)?;
+        if let Some(file) = backup.files.first() {
+            let verb = if backup.restore { "RESTORE" } else { "BACKUP" };
+            let what = format!("{verb} … {} = …", file.name);
+            return Err(SqlError::not_supported(what).at(file.span.position).into());
+        }
+        Ok((name, name_equals(&backup.what.value, "LOG")))
+    }
+
     fn back_up(
         &mut self,
         backup: &Backup,
@@ -84,12 +98,7 @@ impl Maintenance<'_, '_> {
         paths: Vec<PathBuf>,
         position: Position,
     ) -> Result<(), Failure> {
-        let name = self.backup_name(backup, position)?;
-        let is_log = name_equals(&backup.what.value, "LOG");
-        if let Some(file) = backup.files.first() {
-            let what = format!("BACKUP … {} = …", file.name);
-            return Err(SqlError::not_supported(what).at(file.span.position).into());
-        }
+        let (name, is_log) = self.whole_of_database(backup, position)?;
         options.check_backup(is_log)?;
         if paths.is_empty() {
             return Err(errors::SYNTAX.with([&backup.what.value]).at(position).into());
@@ -153,12 +162,7 @@ impl Maintenance<'_, '_> {
         paths: Vec<PathBuf>,
         position: Position,
     ) -> Result<(), Failure> {
-        let name = self.backup_name(backup, position)?;
-        let is_log = name_equals(&backup.what.value, "LOG");
-        if let Some(file) = backup.files.first() {
-            let what = format!("RESTORE … {} = …", file.name);
-            return Err(SqlError::not_supported(what).at(file.span.position).into());
-        }
+        let (name, is_log) = self.whole_of_database(backup, position)?;
         options.check_restore()?;
         let instance = Arc::clone(&self.batch.environment.instance);
         if name_equals(self.batch.state.database.name(), &name) {

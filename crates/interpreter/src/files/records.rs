@@ -7,6 +7,7 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use hobt_base::{SqlError, errors};
 use hobt_catalog::Table;
 use hobt_files::format_file::{FileField, FileStyle, FormatFile, HostType, TableColumn};
+use hobt_files::native::own_type;
 use hobt_files::record::RecordLayout;
 use hobt_files::{CodePage, FileColumn, FileForm, RecordForm, files_of, wide_code_page};
 use hobt_tsql::ast::{FileSource, FileTarget};
@@ -120,23 +121,8 @@ fn type_of(field: &FileField) -> SqlType {
                 .map_or(MaxLength::Max, MaxLength::Limited),
         }),
         HostType::Binary => SqlType::VarBinary(limited(8000)),
-        HostType::Bit => SqlType::Bit,
-        HostType::TinyInt => SqlType::TinyInt,
-        HostType::SmallInt => SqlType::SmallInt,
-        HostType::Int => SqlType::Int,
-        HostType::BigInt => SqlType::BigInt,
-        HostType::Real => SqlType::Real,
-        HostType::Float => SqlType::Float,
-        HostType::SmallMoney => SqlType::SmallMoney,
-        HostType::Money => SqlType::Money,
-        // The digits stand in front of each value.
-        HostType::Decimal | HostType::Numeric => SqlType::Decimal { precision: 38, scale: 10 },
-        HostType::SmallDateTime => SqlType::SmallDateTime,
-        HostType::DateTime => SqlType::DateTime,
-        HostType::Date => SqlType::Date,
-        HostType::Time => SqlType::Time { scale: 7 },
-        HostType::DateTime2 => SqlType::DateTime2 { scale: 7 },
-        HostType::UniqueIdentifier => SqlType::UniqueIdentifier,
+        // The digits of decimals stand in front of each value.
+        host => own_type(host, SqlType::Decimal { precision: 38, scale: 10 }),
     }
 }
 

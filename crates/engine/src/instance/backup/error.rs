@@ -13,7 +13,7 @@ pub(in crate::instance) fn of_write(error: BackupError) -> EngineError {
     match error {
         BackupError::Disk(error @ DiskError::OutOfMemory { .. }) => EngineError::from(error),
         BackupError::Disk(error) => {
-            let path = path_of(&error).map_or_else(String::new, |path| path.display().to_string());
+            let path = error.path().map_or_else(String::new, |path| path.display().to_string());
             EngineError::Statement(errors::BACKUP_WRITE.with([&path, &why(&error)]))
         }
         other => of_read(other),
@@ -25,7 +25,7 @@ pub(in crate::instance) fn of_read(error: BackupError) -> EngineError {
     EngineError::Statement(match &error {
         BackupError::Disk(DiskError::OutOfMemory { .. }) => errors::OUT_OF_MEMORY.with([&error]),
         BackupError::Disk(error) => {
-            let path = path_of(error).map_or_else(String::new, |path| path.display().to_string());
+            let path = error.path().map_or_else(String::new, |path| path.display().to_string());
             errors::BACKUP_READ.with([&path, &why(error)])
         }
         BackupError::NotBackup { path, what } => errors::NOT_A_BACKUP.with([&path.display(), what]),
@@ -49,18 +49,5 @@ pub(in crate::instance) fn why(error: &DiskError) -> String {
         (DiskError::NotFound { .. }, _) => "2(The system cannot find the file specified.)".to_owned(),
         (_, Some(text)) => text,
         (error, None) => error.to_string(),
-    }
-}
-
-fn path_of(error: &DiskError) -> Option<&Path> {
-    match error {
-        DiskError::NotFound { path }
-        | DiskError::AlreadyExists { path }
-        | DiskError::NoSpace { path, .. }
-        | DiskError::Locked { path }
-        | DiskError::OutOfRange { path, .. }
-        | DiskError::Poisoned { path, .. }
-        | DiskError::Io { path, .. } => Some(path),
-        DiskError::OutOfMemory { .. } => None,
     }
 }
