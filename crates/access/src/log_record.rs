@@ -39,6 +39,7 @@ pub(crate) mod kind {
     pub(crate) const GROW: u8 = 21;
     pub(crate) const CHECKPOINT: u8 = 22;
     pub(crate) const TOGETHER: u8 = 23;
+    pub(crate) const LOADING: u8 = 24;
 }
 
 mod flag {
@@ -134,6 +135,8 @@ pub(crate) enum StorageRecord {
         pages: u32,
     },
     Checkpoint,
+    /// Runs that loads fill past the log: a backup of the log has to copy them.
+    Loading(Vec<(PageId, u32)>),
     /// Changes of a HOBT's pages.
     Together {
         hobt: HobtId,
@@ -142,20 +145,25 @@ pub(crate) enum StorageRecord {
 }
 
 /// The runs that a record names which loads fill past the log: first pages and extents. Empty for every other record.
-/// Bytes that are no such list are an empty one.
-pub fn runs_loaded_by(record: &hobt_log::Record) -> Vec<(PageId, u32)> {
-    if record.kind != hobt_txn::LOADING_RECORD {
-        return Vec::new();
+///
+/// # Errors
+/// The bytes are no such list.
+pub fn runs_loaded_by(record: &hobt_log::Record) -> Result<Vec<(PageId, u32)>, EncodingDamage> {
+    match record.kind {
+        kind::LOADING => decode_loading(&mut EncodingReader::new(&record.payload)),
+        _ => Ok(Vec::new()),
     }
-    let (mut from, mut runs) = (EncodingReader::new(&record.payload), Vec::new());
-    while !from.is_empty() {
-        let (Ok(first), Ok(extents)) = (from.page_id(), from.u32()) else { return Vec::new() };
-        runs.push((first, extents));
-    }
-    runs
 }
 
-/// The payload of such a record.
+fn decode_loading(from: &mut EncodingReader<'_>) -> Result<Vec<(PageId, u32)>, EncodingDamage> {
+    let mut runs = Vec::new();
+    while !from.is_empty() {
+        runs.push((from.page_id()?, from.u32()?));
+    }
+    Ok(runs)
+}
+
+/// The payload of a record of [`kind::LOADING`].
 pub(crate) fn encode_loading(runs: &[(PageId, u32)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (first, extents) in runs {
@@ -464,6 +472,7 @@ impl StorageRecord {
             StorageRecord::Hobt(_)
             | StorageRecord::Grow { .. }
             | StorageRecord::Checkpoint
+            | StorageRecord::Loading(_)
             | StorageRecord::Together { .. } => none,
         }
     }
@@ -491,6 +500,7 @@ impl StorageRecord {
             kind::GROW => StorageRecord::Grow { file: FileId(from.u16()?), pages: from.u32()? },
             kind::CHECKPOINT => StorageRecord::Checkpoint,
             kind::TOGETHER => decode_together(&mut from)?,
+            kind::LOADING => StorageRecord::Loading(decode_loading(&mut from)?),
             _ => return Ok(None),
         };
         if from.is_empty() { Ok(Some(record)) } else { Err(EncodingDamage { rule: "bytes behind a record's end" }) }
@@ -608,9 +618,9 @@ mod tests {
             payload,
         };
         let payload = encode_loading(&runs);
-        assert_eq!(runs_loaded_by(&record(hobt_txn::LOADING_RECORD, payload.clone())), runs);
-        assert_eq!(runs_loaded_by(&record(kind::GROW, payload.clone())), []);
-        assert_eq!(runs_loaded_by(&record(hobt_txn::LOADING_RECORD, payload[..15].to_vec())), []);
+        assert_eq!(runs_loaded_by(&record(kind::LOADING, payload.clone())), Ok(runs));
+        assert_eq!(runs_loaded_by(&record(kind::GROW, payload.clone())), Ok(Vec::new()));
+        assert!(runs_loaded_by(&record(kind::LOADING, payload[..15].to_vec())).is_err());
     }
 
     #[test]

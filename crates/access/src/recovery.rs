@@ -26,7 +26,7 @@ use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, RowLayout};
 use hobt_txn::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LOADING_RECORD, LogChain, MARK_RECORD,
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, MARK_RECORD,
     PREPARE_RECORD, RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes,
     decision_in_commit, read_commit, read_decision, read_prepare,
 };
@@ -348,7 +348,7 @@ impl Recovery<'_> {
         }
         self.decisions.extend(decision_of(record)?);
         match record.kind {
-            DECISION_RECORD | MARK_RECORD | LOADING_RECORD => {}
+            DECISION_RECORD | MARK_RECORD => {}
             PREPARE_RECORD => {
                 let damage = EncodingDamage { rule: "the preparation of a transaction" };
                 let prepared = read_prepare(id, &record.payload).ok_or_else(|| not_decoded(record, damage))?;
@@ -453,7 +453,7 @@ impl Recovery<'_> {
             StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => self.count(record, hobt, rows.cast_signed()),
             StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => self.count(record, hobt, -rows.cast_signed()),
             StorageRecord::Note(_) | StorageRecord::PendingFree { .. } => {}
-            StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
+            StorageRecord::Checkpoint | StorageRecord::Loading(_) | StorageRecord::Together { .. } => {}
             StorageRecord::Undone { hobt, rows, .. } => self.count(record, hobt, rows),
             StorageRecord::Hobt(hobt) => {
                 self.summary.newest_hobt = self.summary.newest_hobt.max(hobt.hobt);

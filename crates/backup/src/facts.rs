@@ -213,6 +213,20 @@ pub struct SetFacts {
     pub logs: Vec<LogFileFact>,
 }
 
+impl SetFacts {
+    /// `begins_log_chain`: whether it is the first backup of the log behind the full one that the chain began with.
+    pub fn begins_log_chain(&self) -> bool {
+        self.kind == SetKind::Log && self.first == self.database_backup
+    }
+
+    /// `flags` of `msdb.dbo.backupset` and of `RESTORE HEADERONLY`: 1 with pages that loads have filled past the log,
+    /// 16 with checksums, 32 of a damaged database, 512 `COPY_ONLY`.
+    pub fn flags(&self) -> i64 {
+        let all = [(self.has_bulk, 1), (self.has_checksums, 16), (self.is_damaged, 32), (self.is_copy_only, 512)];
+        all.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
+    }
+}
+
 /// A backup or a restore that was made, for the history of an instance.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HistoryEntry {

@@ -318,10 +318,11 @@ fn version_before(version: u32) -> u32 {
     version.wrapping_sub(1) & ((1 << crate::state::VERSION_BITS) - 1)
 }
 
-/// Whether a page is one that is changed through the pool alone, or past it after its extent was freed. Headers of
-/// files and the boot page are written past the pool at any time; `DBCC PAGE` may have brought them in.
+/// Whether a page is one that is changed through the pool alone, or past it by a writer that discards it before and
+/// after. Headers of files, the boot page and the maps of written extents are written past the pool at any time;
+/// `DBCC PAGE` may have brought them in.
 fn is_worth_a_copy(bytes: &PageBytes) -> bool {
-    let of_engine = [PageType::Unformatted, PageType::FileHeader, PageType::Boot];
+    let of_engine = [PageType::Unformatted, PageType::FileHeader, PageType::Boot, PageType::WrittenMap];
     PageHeader::read(bytes).is_ok_and(|header| !of_engine.contains(&header.page_type))
 }
 

@@ -221,11 +221,10 @@ impl PoolFile {
                 continue;
             };
             let cell = segment.cell(number);
-            if !cell.load().is_absent() {
+            // The clock may evict the page at any moment. With a new version its copy in the extension is no page any
+            // more; dropping a page that is there gives it one.
+            while !cell.change_version() {
                 self.pool.drop_page(cell, Dirty::Discard)?;
-            } else {
-                // A copy in the extension is not the page any more.
-                cell.change_version();
             }
             number += 1;
         }

@@ -570,8 +570,9 @@ impl<'a> PageCell<'a> {
     }
 
     /// Gives an absent page another version: its bytes on disk are about to change, or have changed, past the pool.
-    pub(crate) fn change_version(self) {
-        let _of_an_absent_page = self.update(|word| word.is_absent().then(|| word.next_version()));
+    /// Returns `false` if the page is not absent.
+    pub(crate) fn change_version(self) -> bool {
+        self.update(|word| word.is_absent().then(|| word.next_version())).is_some()
     }
 
     /// The frame that this thread has just taken from the word.

@@ -1,4 +1,4 @@
-//! Which extents of a file were written since someone began to count: what a differential backup copies.
+//! Which extents of a file were written since counting began: what a differential backup copies.
 //!
 //! An extent is noted before it is written: a backup that takes the bits, and copies the extents later, misses no write
 //! that was done before. It is noted once more after the write: a full backup may have cleared the bits meanwhile.

@@ -88,6 +88,7 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
             let advice = match *wait {
                 "LOG_BACKUP" => "back up the log, or set the recovery model to SIMPLE",
                 "ACTIVE_TRANSACTION" => "end the oldest open transaction, or change fewer rows in one",
+                "ACTIVE_BACKUP_OR_RESTORE" => "wait for the end of the backup, or cancel it",
                 _ => "run a CHECKPOINT",
             };
             errors::LOG_FULL.with([&database, &wait, &reason, &advice])

@@ -30,8 +30,7 @@
 //!   statement_context(SessionId, dop, cancelled) -> Arc<StatementContext>
 //!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT.
 //!   begin_transaction(SessionId) -> Arc<Transaction>            statement_of(&transaction, …) -> Arc<StatementContext>
-//! end_transaction(&transaction, commits, &[&Database])           roll_back_to(&transaction, &savepoint,
-//! &[&Database])
+//!   end_transaction(&transaction, commits, &[&Database])           roll_back_to(&transaction, &savepoint, …)
 //!                                                                  Without it the last owner of ctx rolls it back
 //!   databases() -> Vec<DatabaseDescription>                        every database, SUSPECT ones too
 //!   database(name) / database_by_id(id) / master() / tempdb() -> DatabaseUse

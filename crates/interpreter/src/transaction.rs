@@ -15,8 +15,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use hobt_access::AccessError;
 use hobt_base::{Position, SqlError, Stamp, errors};
-use hobt_engine::{Database, DatabaseUse};
+use hobt_engine::{Database, DatabaseUse, EngineError};
 use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::{IsolationLevel, StatementKind, SwitchOption, TransactionName};
 use hobt_txn::{Savepoint, StatementContext, Transaction};
@@ -205,7 +206,8 @@ impl Transactions<'_, '_> {
             None => self.open_transaction(name.clone()).map_err(|error| error.at(position))?,
         }
         if let (Some(open), Some(name), Some(mark)) = (&self.batch.state.transaction, &name, mark) {
-            open.transaction().set_mark(name, mark);
+            let marked = open.transaction().set_mark(name, mark).map_err(AccessError::from).map_err(EngineError::from);
+            marked.map_err(|error| SqlError::from(error).at(position))?;
         }
         self.batch.note_transaction();
         Ok(Outcome::QUIET)

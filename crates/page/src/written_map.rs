@@ -46,6 +46,11 @@ impl WrittenMap {
         COPIES.map(|page| interval * INTERVAL_PAGES + page)
     }
 
+    /// The page of the map of interval `interval` that its version `version` is written to.
+    pub fn page_of(interval: u32, version: u64) -> u32 {
+        WrittenMap::pages(interval)[usize::from(!version.is_multiple_of(2))]
+    }
+
     /// Whether a page is kept for such a map.
     pub fn is_map(number: u32) -> bool {
         COPIES.contains(&(number % INTERVAL_PAGES))
@@ -72,7 +77,7 @@ impl WrittenMap {
     /// The sealed page for interval `interval` of a file. Words that are missing are 0.
     pub fn to_page(&self, file: FileId, interval: u32, database_tag: u32) -> Box<PageBytes> {
         let mut page = Box::new([0; PAGE_SIZE]);
-        let number = WrittenMap::pages(interval)[usize::from(!self.version.is_multiple_of(2))];
+        let number = WrittenMap::page_of(interval, self.version);
         let id = PageId::new(file, number);
         let mut header = PageHeader::new(PageType::WrittenMap, id, database_tag, HobtId(self.since.backup));
         header.lsn = self.since.first;

@@ -46,9 +46,6 @@ pub const ENTRY_RECORD: u8 = 5;
 /// The kind of the record of a mark ([`LogMark`]), before the commit record of its transaction.
 pub const MARK_RECORD: u8 = 6;
 
-/// The kind of the record that names runs which loads fill past the log: a backup of the log has to copy them.
-pub const LOADING_RECORD: u8 = 7;
-
 /// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 
@@ -612,6 +609,7 @@ impl TransactionLog {
             payer,
             has_undo_reserve: AtomicBool::new(false),
             has_ending_reserve: AtomicBool::new(false),
+            mark_bytes: AtomicU64::new(0),
             touched: Mutex::default(),
             figures,
             undoes: OnceLock::new(),
@@ -631,6 +629,8 @@ pub struct LogChain {
     has_undo_reserve: AtomicBool,
     /// Whether the room for its end records is reserved.
     has_ending_reserve: AtomicBool,
+    /// What the first record reserves for the transaction's mark.
+    mark_bytes: AtomicU64,
     /// What was passed to [`LogChain::note_touched`], as a bitmap: one word for each 64 consecutive numbers.
     touched: Mutex<HashMap<u64, u64>>,
     figures: Arc<Figures>,
@@ -676,7 +676,7 @@ impl LogChain {
             true => (0, 0),
             // The end of a storage transaction is not flushed.
             false if TransactionLog::is_structure(self.id) => (record_bytes(0) as u64, 0),
-            false => (ENDING_BYTES, 1),
+            false => (ENDING_BYTES + self.mark_bytes.load(Ordering::Relaxed), 1),
         };
         let bytes = record_bytes(bytes) as u64 + ending;
         let (log, own) = (&self.owner.log, &self.figures.reservation);
@@ -906,29 +906,45 @@ impl Drop for LogChain {
 
 /// The chains of one transaction, at most one a database.
 #[derive(Debug, Default)]
-pub struct LogChains(Mutex<Vec<Arc<LogChain>>>);
+pub struct LogChains {
+    chains: Mutex<Vec<Arc<LogChain>>>,
+    /// What a chain that is begun reserves for the transaction's mark, with its first record.
+    mark_bytes: AtomicU64,
+}
 
 impl LogChains {
     /// The chain of the transaction `id` in `log`, begun if there is none yet. `lock_owner` owns the transaction's
     /// locks.
     pub fn of(&self, log: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
-        let mut chains = self.0.lock();
+        let mut chains = self.chains.lock();
         if let Some(chain) = chains.iter().find(|chain| Arc::ptr_eq(&chain.owner, log)) {
             return Arc::clone(chain);
         }
         let chain = log.begin(id, lock_owner);
+        chain.mark_bytes.store(self.mark_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         chains.push(Arc::clone(&chain));
         chain
     }
 
+    /// Reserves room for the transaction's mark in the logs of the databases that it has changed, and, with its first
+    /// record there, of those that it will change. So its commit needs no room that may not be there.
+    ///
+    /// # Errors
+    /// As [`LogChain::reserve`].
+    pub(crate) fn reserve_mark(&self, mark: &LogMark) -> Result<(), LogError> {
+        let bytes = mark.encode().len();
+        self.mark_bytes.store(record_bytes(bytes) as u64, Ordering::Relaxed);
+        self.all().iter().try_for_each(|chain| chain.reserve(bytes))
+    }
+
     /// All chains, in the order in which they were begun.
     pub(crate) fn all(&self) -> Vec<Arc<LogChain>> {
-        self.0.lock().clone()
+        self.chains.lock().clone()
     }
 
     /// The last record of each chain, in the order in which they were begun.
     pub(crate) fn positions(&self) -> Positions {
-        self.0.lock().iter().map(|chain| chain.position()).collect()
+        self.chains.lock().iter().map(|chain| chain.position()).collect()
     }
 
     /// Nothing is to be undone any more.
@@ -936,11 +952,14 @@ impl LogChains {
         self.all().iter().for_each(|chain| chain.forget_undo());
     }
 
-    /// Notes a mark in the logs of all databases that the transaction has changed, just before it commits.
+    /// Notes a mark, for which there is room, in the logs of all databases that the transaction has changed, just
+    /// before it commits.
+    ///
+    /// # Errors
+    /// A log has failed.
     pub(crate) fn mark(&self, mark: &LogMark) -> Result<(), LogError> {
         let payload = mark.encode();
         for chain in self.all().iter().filter(|chain| !chain.is_empty()) {
-            chain.reserve(payload.len())?;
             chain.append(MARK_RECORD, &payload, &RecordEffect::default())?;
         }
         Ok(())
@@ -952,7 +971,7 @@ impl LogChains {
     /// # Errors
     /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will decide.
     pub(crate) fn commit(&self, asks_for_delay: bool) -> Result<(), CommitError> {
-        let mut chains = self.0.lock().clone();
+        let mut chains = self.chains.lock().clone();
         chains.retain(|chain| !chain.is_empty());
         chains.sort_by_key(|chain| chain.owner.database);
         match &*chains {
@@ -968,7 +987,7 @@ impl LogChains {
     /// # Errors
     /// A log has failed; all chains are ended all the same.
     pub fn end(&self) -> Result<(), LogError> {
-        let chains = std::mem::take(&mut *self.0.lock());
+        let chains = std::mem::take(&mut *self.chains.lock());
         let mut result = Ok(());
         for chain in chains {
             let ended = chain.end();

@@ -39,7 +39,7 @@ mod versions;
 mod view;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LOADING_RECORD, LogChain, LogChains,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains,
     MARK_RECORD, OpenChain, PREPARE_RECORD, TransactionLog, counted_bytes,
 };
 pub use clock::time_of_day;

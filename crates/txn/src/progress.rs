@@ -113,8 +113,9 @@ impl Progress {
     /// Begins another part, of `all` steps, when no steps of the last one are added any more. What was done stays done,
     /// and this share of the whole is done when the steps of the part are.
     pub fn begin_part(&self, share: f64, all: u64) {
-        let base = self.share();
+        // First: a part that was thought to be the whole is an estimate now, and does not end at 100 %.
         self.is_estimate.store(true, Ordering::Relaxed);
+        let base = self.share();
         // A view reads these in the opposite order, so that between two of them it shows no more than what is done.
         self.done.store(0, Ordering::Release);
         self.all.store(all.max(1), Ordering::Release);
@@ -199,6 +200,9 @@ mod tests {
         progress.set(0, 4);
         progress.add(4);
         assert!((progress.percent() - 100.0).abs() < 1e-9, "counted steps have an end");
+        progress.begin_part(1.0, 10);
+        progress.add(1);
+        assert!(progress.left() < Duration::MAX, "a part behind one that was thought to be the last");
         progress.set(0, 0);
         assert!(progress.percent().abs() < 1e-9);
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{SessionId, Stamp};
 use hobt_instruments::schedule::Mutex;
+use hobt_log::LogError;
 
-use crate::clock::time_of_day;
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::notes::Notes;
@@ -128,10 +128,19 @@ impl Transaction {
         self.asks_for_delay.store(true, Ordering::Relaxed);
     }
 
-    /// Lets its commit leave a mark in the log of each database that it has changed, at which a restore can stop.
-    pub fn set_mark(&self, name: &str, description: &str) {
-        let (name, description) = (name.to_owned(), description.to_owned());
-        *self.mark.lock() = Some(LogMark { time: 0, name, description });
+    /// Its commit appends a mark to the log of each database that it has changed, at which a restore can stop. The first
+    /// call counts.
+    ///
+    /// # Errors
+    /// A log has no room for the mark, or has failed.
+    pub fn set_mark(&self, name: &str, description: &str) -> Result<(), LogError> {
+        let mut mark = self.mark.lock();
+        if mark.is_none() {
+            let new = LogMark { time: 0, name: name.to_owned(), description: description.to_owned() };
+            self.chains.reserve_mark(&new)?;
+            *mark = Some(new);
+        }
+        Ok(())
     }
 
     /// Makes the transaction's end release all that is locked for it in `locks`.

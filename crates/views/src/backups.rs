@@ -168,8 +168,6 @@ fn set(backup: &Listed) -> Vec<Value> {
     let facts = &backup.facts;
     let stripes = backup.label.stripes;
     let is_based = facts.base_first > 0;
-    let flags = [(facts.has_bulk, 1), (facts.has_checksums, 16), (facts.is_damaged, 32), (facts.is_copy_only, 512)];
-    let flags: i64 = flags.iter().map(|(is_set, bit)| if *is_set { *bit } else { 0 }).sum();
     let mut row = row![
         backup.id,
         guid(facts.guid),
@@ -209,7 +207,7 @@ fn set(backup: &Listed) -> Vec<Value> {
         text(&facts.machine)
     ];
     row.extend(row![
-        flags,
+        facts.flags(),
         1033,
         0,
         Collation::default().name(),
@@ -221,7 +219,7 @@ fn set(backup: &Listed) -> Vec<Value> {
         false,
         facts.has_checksums,
         facts.is_damaged,
-        false,
+        facts.begins_log_chain(),
         false,
         facts.is_tail,
         facts.is_copy_only,
@@ -266,7 +264,7 @@ fn files(backup: &Listed) -> Vec<Vec<Value>> {
             decimal(0),
             NULL,
             NULL,
-            decimal(pages * page),
+            decimal(pages.saturating_mul(page)),
             NULL,
             false,
             true

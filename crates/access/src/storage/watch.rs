@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt_base::{Lsn, PageId};
 use hobt_instruments::schedule::Mutex;
 use hobt_log::{NewRecord, Reservation};
-use hobt_txn::{LOADING_RECORD, TransactionLog};
+use hobt_txn::TransactionLog;
 
 use super::Storage;
 use crate::AccessError;
-use crate::log_record::encode_loading;
+use crate::log_record::{encode_loading, kind};
 
 /// The most runs of one record.
 const RUNS_MAX: usize = 1024;
@@ -29,7 +29,7 @@ pub type WrittenRun = (PageId, u32);
 #[derive(Debug, Default)]
 pub(super) struct LoadWatch {
     state: Mutex<State>,
-    /// A backup cannot keep up: loads log their pages.
+    /// Set while a backup needs loads to log their pages, since it cannot keep up.
     logs_loads: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ struct State {
     next: u64,
     /// Runs that loads are writing.
     open: HashMap<u64, Open>,
-    /// For each backup the runs whose loads have ended since it has looked last.
+    /// For each backup the runs whose loads have ended, and that it has not taken yet.
     ended: HashMap<u64, Vec<WrittenRun>>,
 }
 
@@ -121,7 +121,7 @@ impl Storage {
         let mut last = Lsn(0);
         for some in runs.chunks(RUNS_MAX) {
             let payload = encode_loading(some);
-            let record = NewRecord { kind: LOADING_RECORD, transaction: 0, previous: Lsn(0), payload: &payload };
+            let record = NewRecord { kind: kind::LOADING, transaction: 0, previous: Lsn(0), payload: &payload };
             let own = Reservation::default();
             log.reserve(&own, payload.len())?;
             last = log.log().append_always(&record, &own)?.lsn;
@@ -131,7 +131,7 @@ impl Storage {
 }
 
 impl LoadWatch {
-    /// Whether a backup wants loads to log their pages.
+    /// Whether loads have to log their pages, for a backup.
     pub(super) fn logs_loads(&self) -> bool {
         self.logs_loads.load(Ordering::Acquire)
     }

@@ -3,34 +3,36 @@
 //! A record for each place, and an index from pages to places: open addressing with linear probing, at most half full.
 //! All memory is taken at the start. It decides nothing about whether a copy is current (`extension.rs`).
 
+use std::num::NonZero;
+
 use crate::error::BufferError;
 
 /// A page of a registered file: the file's registration, which is never reused, and the page's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PageKey(u64);
+pub(crate) struct PageKey(NonZero<u64>);
 
 impl PageKey {
     /// # Panics
     /// `registration` is 0.
     pub(crate) fn new(registration: u32, number: u32) -> PageKey {
         assert!(registration > 0, "registrations begin at 1");
-        PageKey(u64::from(registration) << 32 | u64::from(number))
+        PageKey(NonZero::new(u64::from(registration) << 32 | u64::from(number)).expect("as asserted"))
     }
 
     pub(crate) fn registration(self) -> u32 {
         // The upper half.
-        (self.0 >> 32) as u32
+        (self.0.get() >> 32) as u32
     }
 
     pub(crate) fn number(self) -> u32 {
         // The lower half.
-        self.0 as u32
+        self.0.get() as u32
     }
 
     /// Where the search for it begins, in an index of two to the power of `bits` buckets. The factor is 2⁶⁴ over the
     /// golden ratio (Knuth, "The Art of Computer Programming", volume 3, 6.4).
     fn home(self, bits: u32) -> usize {
-        (self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
+        (self.0.get().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
     }
 }
 
@@ -190,7 +192,7 @@ mod tests {
         const PLACES: u32 = 200;
         let mut random = SplitMix64::new(5);
         let mut copies = Copies::new(PLACES).expect("memory");
-        let mut model: HashMap<u64, (u32, Copy)> = HashMap::new();
+        let mut model: HashMap<NonZero<u64>, (u32, Copy)> = HashMap::new();
         for step in 0..20_000_u32 {
             let key = PageKey::new(1 + random.below(3) as u32, random.below(120) as u32);
             let place = random.below(u64::from(PLACES)) as u32;
@@ -240,7 +242,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_by_the_places() {
         for places in [64, 1000, 1 << 20, (1 << 20) + 1] {
-            assert!(Copies::bytes(places) <= u64::from(places) * 40, "{places}");
+            assert!(Copies::bytes(places) <= u64::from(places) * 32, "{places}");
         }
     }
 }

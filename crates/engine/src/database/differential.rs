@@ -6,8 +6,9 @@
 //!
 //! A full backup begins to count anew. Until it is complete, what was counted from the backup before is kept as well,
 //! and checkpoints write both together: a backup that fails, or that a crash cuts off, changes nothing. If the maps of
-//! the files do not agree on what they count from, because a crash came between their writes, there is no base for a
-//! differential backup before the next full one.
+//! the files do not agree on what they count from, because a crash came between their writes, or one cannot be read,
+//! there is no base for a differential backup before the next full one. The next checkpoint writes that down
+//! ([`NO_BASE`]): the old maps lack what is written from now on, and must not be found again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ use hobt_page::{EXTENTS_PER_MAP, PageBytes, WrittenMap, WrittenSince};
 use super::Database;
 use crate::error::Result;
 
+/// What maps say that count from no backup.
+const NO_BASE: WrittenSince = WrittenSince { backup: 0, first: Lsn(0) };
+
 /// What written extents are counted from, and what of it is on disk.
 #[derive(Debug, Default)]
 pub(super) struct Differential(Mutex<State>);
@@ -29,6 +33,8 @@ pub(super) struct Differential(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     since: Option<WrittenSince>,
+    /// The maps on disk name a backup, and do not count from it any more.
+    has_stale_maps: bool,
     /// For each file, by its id, the bits of before a full backup that is running.
     before: Vec<(u16, Vec<u64>)>,
     /// The version of each map on disk, by its file and its interval: the next one goes over the older of two copies.
@@ -143,24 +149,25 @@ impl Database {
 
     /// Writes the maps, durably, if what they have has changed. Part of a checkpoint, when its pages are written.
     pub(super) fn save_written(&self) -> Result<()> {
-        let mut state = self.differential.0.lock();
-        if state.since.is_none() { Ok(()) } else { state.write(&self.storage) }
+        self.differential.0.lock().write(&self.storage)
     }
 
     /// Reads the maps of a database that is being opened. Recovery has noted in memory what they may lack.
     pub(super) fn read_written(&self) {
         let mut state = self.differential.0.lock();
-        let mut since = None;
+        let (mut since, mut agree) = (None, true);
+        // All are read, since the version of each is needed.
         for file in self.storage.files() {
-            // Without a map that can be read, everything would count as unwritten.
-            let Some((found, versions, bits)) = read_maps(&self.storage, &file) else { return };
-            if found.is_some_and(|found| *since.get_or_insert(found) != found) {
-                return;
+            match state.read_maps(&self.storage, &file) {
+                Some((found, bits)) => {
+                    agree &= found.is_none_or(|found| *since.get_or_insert(found) == found);
+                    file.pool_file().written().add(&bits);
+                }
+                None => agree = false,
             }
-            file.pool_file().written().add(&bits);
-            state.versions.extend(versions);
         }
-        state.since = since;
+        state.since = since.filter(|since| agree && *since != NO_BASE);
+        state.has_stale_maps = !agree;
     }
 }
 
@@ -176,7 +183,11 @@ impl State {
     }
 
     fn write(&mut self, storage: &Storage) -> Result<()> {
-        let Some(since) = self.since else { return Ok(()) };
+        let since = match self.since {
+            Some(since) => since,
+            None if self.has_stale_maps => NO_BASE,
+            None => return Ok(()),
+        };
         let now: Vec<(u16, Vec<u64>)> = storage.files().iter().map(|file| (file.id().0, self.bits_of(file))).collect();
         if now == self.on_disk {
             return Ok(());
@@ -190,19 +201,40 @@ impl State {
             for interval in 0..intervals(file) {
                 let from = (interval as usize * WrittenMap::WORDS).min(bits.len());
                 let words = &bits[from..(from + WrittenMap::WORDS).min(bits.len())];
-                let version = self.versions.entry((*id, interval)).or_insert(0);
-                *version += 1;
-                let version = *version;
-                let map = WrittenMap { since, version, bits: words.to_vec() };
-                let page = map.to_page(file.id(), interval, storage.database_tag());
-                buffer.copy_from_slice(&*page);
-                let number = WrittenMap::pages(interval)[usize::from(!version.is_multiple_of(2))];
-                file.disk().write_at(&buffer, PageId::new(file.id(), number).byte_offset())?;
+                let known = self.versions.get(&(*id, interval)).copied();
+                // Where no version is known, an old copy could be taken for a newer one: both are written.
+                let next = known.map_or(1..=2, |known| known + 1..=known + 1);
+                for version in next {
+                    let map = WrittenMap { since, version, bits: words.to_vec() };
+                    buffer.copy_from_slice(&*map.to_page(file.id(), interval, storage.database_tag()));
+                    let page = PageId::new(file.id(), WrittenMap::page_of(interval, version));
+                    file.disk().write_at(&buffer, page.byte_offset())?;
+                    self.versions.insert((*id, interval), version);
+                }
             }
             file.disk().sync()?;
         }
         self.on_disk = now;
+        self.has_stale_maps = false;
         Ok(())
+    }
+
+    /// The maps of a file: what they count from, unless none was written yet, and the bits. Keeps the version of each
+    /// map that can be read. `None` if they do not agree, or one cannot be read.
+    fn read_maps(&mut self, storage: &Storage, file: &StoredFile) -> Option<(Option<WrittenSince>, Vec<u64>)> {
+        let (mut since, mut agree, mut bits) = (None, true, Vec::new());
+        for interval in 0..intervals(file) {
+            match read_map(storage, file, interval) {
+                MapRead::Map(map) => {
+                    agree &= *since.get_or_insert(map.since) == map.since;
+                    self.versions.insert((file.id().0, interval), map.version);
+                    bits.extend(map.bits);
+                }
+                MapRead::New => bits.resize(bits.len() + WrittenMap::WORDS, 0),
+                MapRead::Unreadable => agree = false,
+            }
+        }
+        agree.then_some((since, bits))
     }
 }
 
@@ -210,36 +242,31 @@ fn intervals(file: &StoredFile) -> u32 {
     (file.size_pages() / EXTENT_PAGES).div_ceil(EXTENTS_PER_MAP)
 }
 
-/// What the maps of a file say: what they count from, unless none was written yet, the version of each, by its file and
-/// its interval, and the bits.
-type Maps = (Option<WrittenSince>, BTreeMap<(u16, u32), u64>, Vec<u64>);
+/// The map of an interval on disk.
+enum MapRead {
+    Map(WrittenMap),
+    /// None was written: the file has come, or has grown, since the last checkpoint.
+    New,
+    Unreadable,
+}
 
-/// The maps of a file. `None` if they do not agree, or one cannot be read.
-fn read_maps(storage: &Storage, file: &StoredFile) -> Option<Maps> {
-    let mut buffer = AlignedBuffer::new(PAGE_SIZE).ok()?;
-    let (mut since, mut versions, mut bits) = (None, BTreeMap::new(), Vec::new());
-    for interval in 0..intervals(file) {
-        let (mut newest, mut is_new): (Option<WrittenMap>, bool) = (None, true);
-        for number in WrittenMap::pages(interval) {
-            let id = PageId::new(file.id(), number);
-            file.disk().read_at(&mut buffer, id.byte_offset()).ok()?;
-            let page: &PageBytes = buffer[..].try_into().expect("a page's bytes");
-            is_new &= page.iter().all(|byte| *byte == 0);
-            let read = WrittenMap::read(page, id, storage.database_tag()).ok();
-            let is_newer = |map: &WrittenMap| newest.as_ref().is_none_or(|newest| newest.version < map.version);
-            newest = read.filter(is_newer).or(newest);
+fn read_map(storage: &Storage, file: &StoredFile, interval: u32) -> MapRead {
+    let Ok(mut buffer) = AlignedBuffer::new(PAGE_SIZE) else { return MapRead::Unreadable };
+    let (mut newest, mut is_new): (Option<WrittenMap>, bool) = (None, true);
+    for number in WrittenMap::pages(interval) {
+        let id = PageId::new(file.id(), number);
+        if file.disk().read_at(&mut buffer, id.byte_offset()).is_err() {
+            return MapRead::Unreadable;
         }
-        if is_new {
-            // The file has come, or has grown, since the last checkpoint.
-            bits.resize(bits.len() + WrittenMap::WORDS, 0);
-            continue;
-        }
-        let map = newest?;
-        if *since.get_or_insert(map.since) != map.since {
-            return None;
-        }
-        versions.insert((file.id().0, interval), map.version);
-        bits.extend(map.bits);
+        let page: &PageBytes = buffer[..].try_into().expect("a page's bytes");
+        is_new &= page.iter().all(|byte| *byte == 0);
+        let read = WrittenMap::read(page, id, storage.database_tag()).ok();
+        let is_newer = |map: &WrittenMap| newest.as_ref().is_none_or(|newest| newest.version < map.version);
+        newest = read.filter(is_newer).or(newest);
     }
-    Some((since, versions, bits))
+    match newest {
+        Some(map) => MapRead::Map(map),
+        None if is_new => MapRead::New,
+        None => MapRead::Unreadable,
+    }
 }

@@ -244,8 +244,11 @@ impl Instance {
         })
     }
 
-    /// Inspects the files of an unused database again, as a start does.
+    /// Inspects the files of an unused database again, as a start does. One that is being restored stays so.
     pub(super) fn look_again(&self, entry: &Entry) {
+        if entry.state.lock().is_restoring() {
+            return;
+        }
         let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
         // Released during the close: views of databases need the lock. A database in transition is not opened.
         let before = std::mem::replace(&mut *entry.state.lock(), closed);

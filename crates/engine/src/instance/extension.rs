@@ -71,9 +71,9 @@ impl Instance {
         memory.grow(BufferPool::extension_memory_bytes(bytes)).map_err(refused)?;
         let options = OpenOptions { create_new: true, read_only: false, direct: true };
         let file = self.disk.open(&path, options).map_err(|error| cannot_create(&path, &error))?;
-        let sized = file.set_size(bytes);
+        // Before the file gets its size, which may take long.
         let removed = self.disk.remove(&path);
-        sized.and(removed).map_err(|error: DiskError| cannot_create(&path, &error))?;
+        removed.and_then(|()| file.set_size(bytes)).map_err(|error: DiskError| cannot_create(&path, &error))?;
         self.pool().start_extension(file, bytes).map_err(|error| match error {
             BufferError::Disk(error) => EngineError::from(error),
             error => EngineError::Statement(errors::OUT_OF_MEMORY.with([&error])),

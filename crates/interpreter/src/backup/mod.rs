@@ -254,7 +254,7 @@ impl Maintenance<'_, '_> {
         let mut pages = 0;
         let page_bytes = PAGE_SIZE as u64;
         for file in facts.files.iter().filter(|file| facts.kind != SetKind::Log || file.pages_saved > 0) {
-            pages += file.pages_saved;
+            pages = pages.saturating_add(file.pages_saved);
             let said = errors::BACKUP_FILE_PROCESSED.with([&file.pages_saved, &database, &file.name, &position_of_set]);
             self.batch.send_message(Message::of(line, said))?;
         }

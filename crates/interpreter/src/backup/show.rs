@@ -201,10 +201,8 @@ fn header(place: &SetPlace) -> Vec<Value> {
         int(0),
         text(&facts.machine),
     ];
-    let flags = [(facts.has_bulk, 1), (facts.has_checksums, 16), (facts.is_damaged, 32), (facts.is_copy_only, 512)];
-    let flags: i64 = flags.iter().map(|(is_set, bit)| if *is_set { *bit } else { 0 }).sum();
     let rest = vec![
-        int(flags),
+        int(facts.flags()),
         guid(facts.database_guid),
         guid(facts.fork),
         text(Collation::default().name()),
@@ -215,7 +213,7 @@ fn header(place: &SetPlace) -> Vec<Value> {
         int(false),
         int(facts.has_checksums),
         int(facts.is_damaged),
-        int(facts.kind == SetKind::Log && facts.first <= facts.database_backup),
+        int(facts.begins_log_chain()),
         int(false),
         int(facts.is_tail),
         int(facts.is_copy_only),
@@ -294,7 +292,7 @@ fn files(facts: &SetFacts) -> Vec<Vec<Value>> {
         ]
     };
     let data = facts.files.iter().map(|file| {
-        let bytes = (u64::from(file.pages) * page, u64::from(file.pages_max) * page, file.pages_saved * page);
+        let bytes = (u64::from(file.pages) * page, u64::from(file.pages_max) * page, file.pages_saved.saturating_mul(page));
         let group = (text(&file.filegroup_name), i64::from(file.filegroup));
         row(&file.name, &file.path, "D", group, bytes, file.id)
     });

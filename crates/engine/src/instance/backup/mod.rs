@@ -325,17 +325,21 @@ impl Instance {
         let end = log.end();
         self.flush_to(database, log, end)?;
         let mut reader = hobt_log::LogReader::forwards(log);
-        let (mut runs, mut at) = (Vec::new(), from);
+        let (mut runs, mut damage, mut at) = (Vec::new(), None, from);
+        let unread = |why: String| database.storage_error(hobt_access::AccessError::LogFailed(why));
         while at < end {
             let bytes = reader.bytes_from(at).map_err(|error| database.storage_error(error.into()))?;
             let next = hobt_log::for_each_saved(bytes, at, &mut |record| {
-                runs.extend(hobt_access::runs_loaded_by(record));
-                true
+                match hobt_access::runs_loaded_by(record) {
+                    Ok(some) => runs.extend(some),
+                    Err(error) => damage = Some(format!("the record at {}: {error}", record.lsn)),
+                }
+                damage.is_none()
             });
-            at = next.map_err(|lsn| {
-                let why = format!("there is no record at {lsn}");
-                database.storage_error(hobt_access::AccessError::LogFailed(why))
-            })?;
+            at = next.map_err(|lsn| unread(format!("there is no record at {lsn}")))?;
+            if let Some(why) = damage {
+                return Err(unread(why));
+            }
         }
         Ok(runs)
     }

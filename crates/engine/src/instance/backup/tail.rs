@@ -12,6 +12,7 @@ use hobt_log::{ChainState, LSN_FIRST, Log, RecoveryStart};
 use super::copy::Copying;
 use super::facts::{SOFTWARE, machine_name, note_commit};
 use super::{BackupDone, BackupRequest, error};
+use crate::DatabaseState;
 use crate::clock::time_of_day;
 use crate::database::differential::set_guid;
 use crate::error::{EngineError, Result};
@@ -46,7 +47,13 @@ impl Instance {
         }
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let _transition = self.take_unused(entry.id).ok_or_else(in_use)?;
-        let is_usable = !matches!(&*entry.state.lock(), EntryState::Unavailable { .. });
+        let is_usable = match &*entry.state.lock() {
+            EntryState::Unavailable { state: DatabaseState::Offline, reason } => {
+                return Err(entry.unavailable(DatabaseState::Offline, reason));
+            }
+            EntryState::Unavailable { .. } => false,
+            EntryState::Closed(_) | EntryState::Open(_) => true,
+        };
         if is_usable {
             // What it still has to write is in the log then.
             let shut = entry.shut(&self.parts, &self.registry);
@@ -165,7 +172,8 @@ impl Instance {
         let (mut last_commit, mut is_bulk) = (0, false);
         copying.copy_log(log, first, end, &mut |record| {
             note_commit(&mut last_commit, record);
-            is_bulk |= !hobt_access::runs_loaded_by(record).is_empty();
+            // A list that cannot be read names some run.
+            is_bulk |= hobt_access::runs_loaded_by(record).map_or(true, |runs| !runs.is_empty());
         })?;
         if is_bulk {
             return Err(EngineError::Statement(errors::TAIL_WITH_BULK.error()));

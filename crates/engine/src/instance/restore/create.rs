@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-use hobt_backup::{SetFacts, SetReader};
+use hobt_backup::{SetFacts, SetKind, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, errors};
 use hobt_catalog::Growth;
 use hobt_disk::SIMULATED;
@@ -12,9 +12,9 @@ use hobt_page::{BootPage, FileHeader};
 
 use super::list::Listing;
 use super::pages::{RestoreProgress, Target, restore_pages};
-use super::point::StopSearch;
-use super::{Outcome, RestoreRequest, Source, StopPoint};
-use crate::data_file::{DataFile, FilePlan};
+use super::point::{StopSearch, check_stop};
+use super::{Outcome, RestoreRequest, Source};
+use crate::data_file::{DataFile, FilePlan, is_of_another};
 use crate::database::DatabaseState;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result, cannot_create};
@@ -38,11 +38,7 @@ impl Instance {
     pub(super) fn restore_database(&self, request: &RestoreRequest<'_>, source: &Source<'_>) -> Result<Outcome> {
         let facts = source.facts();
         check_name(request.name)?;
-        if let Some(StopPoint::Time(time)) = request.stop
-            && time < facts.last_commit.max(facts.started)
-        {
-            return Err(EngineError::Statement(errors::STOP_TOO_EARLY.error()));
-        }
+        check_stop(request.stop.as_ref(), facts.last_commit.max(facts.started), Lsn(facts.last))?;
         let is_new = self.registry.named(request.name).is_none();
         let (listing, transition) = self.begin_to_restore(request, facts)?;
         let restored = self.restore_files(request, source, &listing);
@@ -81,13 +77,13 @@ impl Instance {
             Some(entry) => {
                 let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
                 let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
+                self.list_restoring(&master, &listing, true)?;
                 let before = std::mem::replace(&mut *entry.state.lock(), EntryState::restoring());
                 if let EntryState::Open(database) = before {
                     // Nothing of it is needed any more.
                     let _left = database.abandon();
                 }
-                self.list_restoring(&master, &listing, true)?;
-                self.remove_overwritten(entry, &listing);
+                self.remove_overwritten(entry);
                 self.registry.replace(listing.entry());
                 transition
             }
@@ -199,15 +195,11 @@ impl Instance {
     }
 
     /// Removes the files of a database that is overwritten.
-    fn remove_overwritten(&self, entry: &Entry, listing: &Listing) {
+    fn remove_overwritten(&self, entry: &Entry) {
         let (files, logs) = (entry.files.lock().clone(), entry.logs.lock().clone());
         let all: Vec<&Path> = files.iter().chain(&logs).map(|(_, path)| path.as_path()).collect();
-        let is_own = |path: &&Path| {
-            let others = self.registry.all();
-            !others
-                .iter()
-                .any(|other| other.id != listing.id && other.files.lock().iter().any(|(_, file)| file == path))
-        };
+        // Another database may have got a place of it while it was OFFLINE.
+        let is_own = |path: &&Path| !is_of_another(&*self.disk, path, &entry.guid);
         self.remove_files(all.into_iter().filter(is_own));
     }
 
@@ -222,7 +214,7 @@ impl Instance {
             let plan = FilePlan {
                 file: FileId(fact.id),
                 filegroup: FilegroupId(fact.filegroup),
-                name: name_of(&fact.name),
+                name: fact.name.clone(),
                 path: path.clone(),
                 size_pages: fact.pages,
                 growth: growth_of(fact.growth_pages, fact.growth_percent),
@@ -260,7 +252,7 @@ impl Instance {
             let (file, path) = listing.logs.iter().find(|(id, _)| id.0 == fact.id).expect("placed before").clone();
             let _gone = self.disk.remove(&path);
             let (bytes, growth_bytes, bytes_max) = (fact.bytes, fact.growth_bytes, fact.bytes_max);
-            plans.push(LogFilePlan { file, name: name_of(&fact.name), path, bytes, growth_bytes, bytes_max });
+            plans.push(LogFilePlan { file, name: fact.name.clone(), path, bytes, growth_bytes, bytes_max });
         }
         plans.sort_by_key(|plan| plan.file);
         // Seconds since 1970: lives of the log that the backup is of are not taken for lives of this one.
@@ -270,12 +262,14 @@ impl Instance {
         let transactions = made.map_err(|(path, error)| cannot_create(&path, &error))?;
         let log = transactions.log();
         let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
+        let base = if facts.kind == SetKind::Differential { &facts.base } else { &facts.guid };
         let chain = ChainState {
             from: Lsn(0),
             floor: Lsn(facts.last),
             fork: facts.fork.0,
             time: facts.last_commit.max(facts.started),
-            base: u64::from_le_bytes(*facts.guid.0.first_chunk().expect("sixteen bytes")),
+            // A differential backup is of the backup of the whole too, on which later ones build.
+            base: u64::from_le_bytes(*base.0.first_chunk().expect("sixteen bytes")),
         };
         log.set_chain(chain).map_err(failed)?;
         let mut search = StopSearch::new(None);
@@ -331,7 +325,7 @@ impl Instance {
         }
     }
 
-    /// A database that is being restored, and its files, which are open.
+    /// A database that is being restored.
     pub(super) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
         let missing = || EngineError::Statement(errors::RESTORE_NO_DATABASE.with([&name]));
         let entry = self.registry.named(name).ok_or_else(missing)?;
@@ -352,11 +346,6 @@ impl Instance {
             EntryState::Open(_) => Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())),
         }
     }
-}
-
-/// A logical name that fits a header.
-fn name_of(name: &str) -> String {
-    name.chars().take(hobt_catalog::NAME_LENGTH_MAX).collect()
 }
 
 pub(super) fn growth_of(pages: u32, percent: u32) -> Growth {

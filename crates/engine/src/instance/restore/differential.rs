@@ -9,7 +9,8 @@ use hobt_log::ChainState;
 
 use super::list::Listing;
 use super::pages::{RestoreProgress, Target, restore_pages};
-use super::{Outcome, RestoreRequest, Source, StopPoint};
+use super::point::check_stop;
+use super::{Outcome, RestoreRequest, Source};
 use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::backup::of_read;
@@ -29,12 +30,8 @@ impl Instance {
             log.close();
             return Err(EngineError::Statement(errors::DIFFERENTIAL_BASE_DIFFERS.error()));
         }
-        if let Some(StopPoint::Time(time)) = request.stop
-            && time < facts.last_commit.max(facts.started)
-        {
-            log.close();
-            return Err(EngineError::Statement(errors::STOP_TOO_EARLY.error()));
-        }
+        let last_commit = facts.last_commit.max(facts.started);
+        check_stop(request.stop.as_ref(), last_commit, Lsn(facts.last)).inspect_err(|_| log.close())?;
         // The pages are those of another time until the log of this backup is there.
         let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
         let noted = log.set_chain(ChainState { floor: Lsn(u64::MAX), ..chain }).map_err(failed);
@@ -62,11 +59,6 @@ impl Instance {
         let listing = self.listing_with_logs(request, source, &entry)?;
         self.restore_first_log(source, &listing, &reader, &progress)?;
         self.complete(&listing, facts, &mut files, boot)?;
-        // What it began with is still the backup of the whole.
-        let log = self.open_restored_log(&entry)?;
-        let noted = log.set_chain(ChainState { base, ..log.chain().unwrap_or_default() }).map_err(failed);
-        log.close();
-        noted?;
         Ok(Outcome { ends_before_stop: request.stop.is_some() })
     }
 

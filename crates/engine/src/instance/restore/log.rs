@@ -11,7 +11,7 @@ use hobt_log::{ChainState, Log, for_each_saved};
 use super::create::growth_of;
 use super::list::Listing;
 use super::pages::{RestoreProgress, Target, missing_log, restore_pages};
-use super::point::StopSearch;
+use super::point::{StopSearch, check_stop};
 use super::{Outcome, RestoreRequest, Source, StopPoint};
 use crate::data_file::{DataFile, FilePlan};
 use crate::error::{EngineError, Result, cannot_create};
@@ -59,11 +59,7 @@ impl Instance {
         let facts = source.facts();
         let chain = log.chain().unwrap_or_default();
         check_order(facts, &chain, log.end())?;
-        if let Some(StopPoint::Time(time)) = request.stop
-            && time < chain.time
-        {
-            return Err(EngineError::Statement(errors::STOP_TOO_EARLY.error()));
-        }
+        check_stop(request.stop.as_ref(), chain.time, log.end())?;
         if facts.has_bulk && request.stop.is_some() && self.stops_within(request, source, log.end())? {
             return Err(EngineError::Statement(errors::STOP_WITHIN_BULK.error()));
         }

@@ -29,6 +29,7 @@ use hobt_log::{LSN_FIRST, RecoveryStart};
 use super::Instance;
 use super::backup::{ObserveBackup, of_read};
 use crate::clock::time_of_day;
+use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 
 pub use point::StopPoint;
@@ -121,10 +122,9 @@ impl Instance {
             }
         };
         let recovers = request.end == RestoreEnd::Recovery && !outcome.ends_before_stop;
-        self.note_restore(request, facts, recovers)?;
-        if recovers {
-            self.recover_restored(request.name)?;
-        }
+        let recovered = if recovers { self.recover_restored(request.name) } else { Ok(()) };
+        self.note_restore(request, facts, recovers && recovered.is_ok())?;
+        recovered?;
         Ok(RestoreDone {
             facts: place.facts.clone(),
             position: place.number,
@@ -200,7 +200,9 @@ fn check_positions(media: &Media, place: &SetPlace) -> Result<()> {
     let of_data = facts.kind == SetKind::Log || facts.first == facts.keep;
     let names: Vec<_> = facts.files.iter().map(|file| file.id).chain(facts.logs.iter().map(|log| log.id)).collect();
     let is_twice = (1..names.len()).any(|at| names[..at].contains(&names[at]));
-    if of_log && start && of_data && !is_twice {
+    let mut logical = facts.files.iter().map(|file| &file.name).chain(facts.logs.iter().map(|log| &log.name));
+    let are_names = logical.all(|name| check_name(name).is_ok());
+    if of_log && start && of_data && !is_twice && are_names {
         return Ok(());
     }
     let path = media.files().first().map(|file| file.path().display().to_string()).unwrap_or_default();

@@ -1,8 +1,10 @@
 //! Where a restore stops: `STOPAT`, `STOPATMARK`, `STOPBEFOREMARK`.
 
-use hobt_base::Lsn;
+use hobt_base::{Lsn, errors};
 use hobt_log::Record;
-use hobt_txn::{COMMIT_RECORD, LogMark, MARK_RECORD, commit_time};
+use hobt_txn::{COMMIT_RECORD, END_RECORD, LogMark, MARK_RECORD, commit_time};
+
+use crate::error::{EngineError, Result};
 
 /// Where a restore stops.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +50,20 @@ impl StopPoint {
     pub(super) fn is_before(&self) -> bool {
         matches!(self, StopPoint::Mark { is_before: true, .. } | StopPoint::Position { is_before: true, .. })
     }
+}
+
+/// Refuses a point before what a backup of the data has, or before what was restored already: that ends at `end`, its
+/// last transaction at the time `time`.
+///
+/// # Errors
+/// 4335.
+pub(super) fn check_stop(stop: Option<&StopPoint>, time: i64, end: Lsn) -> Result<()> {
+    let is_too_early = match stop {
+        Some(StopPoint::Time(until)) => *until < time,
+        Some(StopPoint::Position { lsn, .. }) => *lsn < end,
+        Some(StopPoint::Mark { .. }) | None => false,
+    };
+    if is_too_early { Err(EngineError::Statement(errors::STOP_TOO_EARLY.error())) } else { Ok(()) }
 }
 
 /// Looks for the point in records that come in order.
@@ -106,6 +122,11 @@ impl<'a> StopSearch<'a> {
                 self.marked = Some(0);
                 true
             }
+            END_RECORD if self.marked == Some(record.transaction) => {
+                // It was undone, by a crash between its mark and its commit.
+                self.marked = None;
+                true
+            }
             _ => true,
         }
     }
@@ -138,6 +159,14 @@ mod tests {
         let mut search = StopSearch::new(Some(point));
         let kept = records.iter().take_while(|record| search.keeps(record)).map(|record| record.lsn.0).collect();
         (kept, search.found.map(|lsn| lsn.0), search.is_reached())
+    }
+
+    #[test]
+    fn the_mark_of_a_transaction_that_was_undone_is_none() {
+        let records = [mark(8, 1, "month", 100), record(16, END_RECORD, 1, vec![]), mark(24, 2, "month", 200), commit(32, 2, 210)];
+        let point = StopPoint::Mark { name: "month".to_owned(), is_before: false, after: None };
+        let records = [&records[..], &[commit(40, 3, 220)]].concat();
+        assert_eq!(kept(&point, &records), (vec![8, 16, 24, 32], Some(40), true));
     }
 
     #[test]
