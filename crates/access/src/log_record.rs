@@ -149,8 +149,11 @@ pub(crate) enum StorageRecord {
 /// # Errors
 /// The bytes are no such list.
 pub fn runs_loaded_by(record: &hobt_log::Record) -> Result<Vec<(PageId, u32)>, EncodingDamage> {
-    match record.kind {
-        kind::LOADING => decode_loading(&mut EncodingReader::new(&record.payload)),
+    if record.kind != kind::LOADING {
+        return Ok(Vec::new());
+    }
+    match StorageRecord::decode(record.kind, &record.payload)? {
+        Some(StorageRecord::Loading(runs)) => Ok(runs),
         _ => Ok(Vec::new()),
     }
 }

@@ -26,8 +26,8 @@ use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, RowLayout};
 use hobt_txn::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, MARK_RECORD,
-    PREPARE_RECORD, RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes,
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, MARK_RECORD, PREPARE_RECORD,
+    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes,
     decision_in_commit, read_commit, read_decision, read_prepare,
 };
 

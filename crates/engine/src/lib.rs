@@ -67,7 +67,6 @@
 //! must be rolled back.
 //! ```
 
-mod clock;
 mod data_file;
 mod database;
 mod definition;
@@ -83,7 +82,6 @@ mod recovery_progress;
 mod settings;
 mod spill;
 
-pub use clock::time_of_day;
 pub use database::{
     CheckDefinition, CheckScope, CheckedTable, ColumnAlteration, Database, DatabaseCheck, DatabaseState,
     ForeignKeyDefinition, Found, IndexMismatch, IndexSelector, LockTable, Owner, Problem, RowAt, RowChangeNotes,
@@ -101,6 +99,7 @@ pub use error::{EngineError, disk_error, no_such_object, no_such_statistics, sto
 pub use hobt_access::{FileShare, Fill};
 pub use hobt_backup::{Guid, HistoryEntry, Media, MediaLabel, Opening, SetFacts, SetKind, SetPlace};
 pub use hobt_buffer::ExtensionStatistics;
+pub use hobt_instruments::time_of_day;
 pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{

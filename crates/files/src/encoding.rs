@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read};
+use std::sync::LazyLock;
 
 use encoding_rs::{Decoder, DecoderResult, Encoding};
 
@@ -62,12 +63,19 @@ impl CodePage {
                 std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|error| error.valid_up_to())
             }
             _ if bytes.is_ascii() => Ok(Cow::Borrowed(std::str::from_utf8(bytes).expect("ASCII is UTF-8"))),
-            CodePage::Utf8 | CodePage::Oem => Ok(Cow::Owned(bytes.iter().map(|byte| oem_char(*byte)).collect())),
-            CodePage::Other(encoding) => {
-                encoding.decode_without_bom_handling_and_without_replacement(bytes).ok_or_else(|| {
-                    bytes.iter().position(|byte| encoding.decode_without_bom_handling(&[*byte]).1).unwrap_or(0)
-                })
-            }
+            CodePage::Other(encoding) => self.field_text(bytes).ok_or_else(|| {
+                bytes.iter().position(|byte| encoding.decode_without_bom_handling(&[*byte]).1).unwrap_or(0)
+            }),
+            CodePage::Utf8 | CodePage::Oem => self.field_text(bytes).ok_or(0),
+        }
+    }
+
+    /// The text of a field whose bytes are those of the file; `None` if they are not of the encoding.
+    pub(crate) fn field_text(self, bytes: &[u8]) -> Option<Cow<'_, str>> {
+        match self {
+            CodePage::Utf8 => std::str::from_utf8(bytes).map(Cow::Borrowed).ok(),
+            CodePage::Oem => Some(Cow::Owned(bytes.iter().map(|byte| OEM[usize::from(*byte)]).collect())),
+            CodePage::Other(encoding) => encoding.decode_without_bom_handling_and_without_replacement(bytes),
         }
     }
 }
@@ -95,12 +103,8 @@ fn label(number: &str) -> Option<String> {
 /// Code page 437's characters 0x80 to 0xFF.
 const OEM_HIGH: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u{A0}";
 
-fn oem_char(byte: u8) -> char {
-    match byte {
-        0..=0x7F => char::from(byte),
-        _ => OEM_HIGH.chars().nth(usize::from(byte - 0x80)).unwrap_or(char::REPLACEMENT_CHARACTER),
-    }
-}
+/// Code page 437's characters, by their bytes.
+static OEM: LazyLock<Vec<char>> = LazyLock::new(|| (0..0x80_u8).map(char::from).chain(OEM_HIGH.chars()).collect());
 
 /// Reads a file of another encoding as UTF-8. A byte order mark at the start is skipped.
 pub(crate) struct Utf8Reader<R> {
@@ -171,7 +175,7 @@ mod tests {
         assert_eq!(latin.text(b"caf\xE9 \x80").expect("text"), "café €");
         assert_eq!(CodePage::Oem.text(b"caf\x82").expect("text"), "café");
         assert_eq!(CodePage::Utf8.text(b"ab\xFFc"), Err(2));
-        assert_eq!(OEM_HIGH.chars().count(), 128);
+        assert_eq!(OEM.len(), 256);
     }
 
     #[test]

@@ -31,32 +31,34 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
         return Ok(vec![path.to_path_buf()]);
     }
     let mut files = Vec::new();
+    // Names that are left out do not count. What is beyond the limit is not looked at.
+    let mut add = |found: PathBuf| {
+        if found.is_file() && is_shown(&found) {
+            files.push(found);
+        }
+        match files.len() <= FILES_MAX {
+            true => Ok(()),
+            false => {
+                let why = format!("it means more than {FILES_MAX} files");
+                Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &why]))
+            }
+        }
+    };
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| cannot_open(path, &error))?;
         for entry in entries {
-            let found = entry.map_err(|error| cannot_open(path, &error))?.path();
-            if found.is_file() && is_shown(&found) {
-                files.push(found);
-            }
+            add(entry.map_err(|error| cannot_open(path, &error))?.path())?;
         }
     } else if is_pattern(&text) {
         let not_a_pattern = |error: glob::PatternError| errors::BULK_FILE_NOT_OPENED.with([&path.display(), &error]);
-        let matches = glob::glob(&text).map_err(not_a_pattern)?;
-        for found in matches.take(FILES_MAX + 1) {
-            let found = found.map_err(|error| cannot_open(path, error.error()))?;
-            if found.is_file() && is_shown(&found) {
-                files.push(found);
-            }
+        for found in glob::glob(&text).map_err(not_a_pattern)? {
+            add(found.map_err(|error| cannot_open(path, error.error()))?)?;
         }
     } else if path.exists() {
         return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &"it is no regular file"]));
     }
     if files.is_empty() {
         return Err(missing());
-    }
-    if files.len() > FILES_MAX {
-        let why = format!("it means more than {FILES_MAX} files");
-        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &why]));
     }
     files.sort_unstable();
     Ok(files)

@@ -5,6 +5,7 @@ use encoding_rs::UTF_8;
 use hobt_testing::{check_corpus, fuzz_target};
 use hobt_types::Value;
 
+use crate::encoding::CodePage;
 use crate::format_file::{FileStyle, FormatFile, TableColumn};
 use crate::native::{decode, encode, tests::limits};
 use crate::record::{Cut, RecordLayout};
@@ -62,14 +63,15 @@ fn read_any_records(bytes: &[u8]) {
         assert!(whole.end + whole.more > bytes.len() || whole.end == bytes.len() || fault.is_some());
         let (mut at, mut spans) = (0, Vec::new());
         for _ in 0..whole.count {
+            spans.clear();
             let Ok(Cut::Record { end }) = layout.split(bytes, at, at_end, &mut spans) else { panic!("a whole record") };
             assert!(end > at && spans.len() == layout.fields().len());
             for (span, field) in spans.iter().zip(layout.fields()) {
                 let Some(content) = span.of(bytes) else { continue };
-                let Ok(read) = decode(content, field.host(), UTF_8) else { continue };
+                let Ok(read) = decode(content, field.host(), CodePage::Utf8) else { continue };
                 let mut again = Vec::new();
                 encode(&read.value, read.sql_type, field.host(), UTF_8, &mut again).expect("a value of its own type");
-                assert_eq!(decode(&again, field.host(), UTF_8).as_ref(), Ok(&read));
+                assert_eq!(decode(&again, field.host(), CodePage::Utf8).as_ref(), Ok(&read));
             }
             at = end;
         }

@@ -89,16 +89,16 @@ impl Column {
         if self.is_decimal {
             self.digits = (self.digits.0.max(before.len()), self.digits.1.max(behind.len()));
         }
-        self.is_float &= parse::float(bytes).is_some() && !has_zeros;
-        self.is_word &= text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
-        self.is_date &= parse::date(bytes).is_some();
+        self.is_float = self.is_float && parse::float(bytes).is_some() && !has_zeros;
+        self.is_word = self.is_word && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"));
+        self.is_date = self.is_date && parse::date(bytes).is_some();
         let moment = SqlType::DateTime2 { scale: 7 };
-        self.is_moment &= parse::moment(bytes, moment).is_some();
-        self.is_time &= parse::moment(bytes, SqlType::Time { scale: 7 }).is_some();
+        self.is_moment = self.is_moment && parse::moment(bytes, moment).is_some();
+        self.is_time = self.is_time && parse::moment(bytes, SqlType::Time { scale: 7 }).is_some();
         if self.is_moment || self.is_time {
             self.fraction = self.fraction.max(text.rsplit_once('.').map_or(0, |(_, digits)| digits.len()));
         }
-        self.is_guid &= is_guid(bytes);
+        self.is_guid = self.is_guid && is_guid(bytes);
         self.is_ascii &= text.is_ascii();
         self.longest = self.longest.max(if text.is_ascii() { text.len() } else { text.encode_utf16().count() });
     }
@@ -138,7 +138,7 @@ impl Column {
     }
 
     fn text_type(&self) -> SqlType {
-        // Twice the longest text of the sample, rounded up to a length that people write.
+        // Twice the longest text of the sample, rounded up to a usual length.
         const LENGTHS: [u16; 10] = [10, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000];
         let length = LENGTHS.into_iter().find(|length| usize::from(*length) >= self.longest * 2);
         let most = if self.is_ascii { 8000 } else { 4000 };
@@ -159,8 +159,8 @@ fn is_guid(bytes: &[u8]) -> bool {
         })
 }
 
-/// The columns of a text whose rows are whole. There are as many as most rows have fields; a row with more or fewer, which
-/// a load leaves out, says nothing of them.
+/// The columns of a text whose rows are whole. There are as many as most rows have fields; a row with more or fewer,
+/// which a load leaves out, says nothing of them.
 pub(crate) fn infer_text(layout: &TextLayout, text: &str, header: Header) -> Inferred {
     let width = common_width(layout, text);
     let mut columns: Vec<Column> = (0..width).map(|_| Column::new()).collect();

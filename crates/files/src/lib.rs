@@ -21,6 +21,7 @@ mod open;
 mod parquet;
 mod read;
 pub mod record;
+mod record_columns;
 mod record_form;
 mod records;
 mod rejected;

@@ -28,6 +28,8 @@ mod moment;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::borrow::Cow;
+
 use encoding_rs::{Encoding, UTF_8};
 use hobt_base::errors::number;
 use hobt_functions::carrier::{guid_from_sort_order, guid_to_sort_order};
@@ -35,6 +37,7 @@ use hobt_functions::convert_value;
 use hobt_functions::date::holds_moment;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value, one_zero};
 
+use crate::encoding::CodePage;
 use crate::format_file::HostType;
 
 /// What is wrong with the bytes of a field, or with a value that is to become such bytes.
@@ -52,20 +55,47 @@ pub enum ValueError {
 
 /// The bytes of the absolute value of a decimal.
 const MAGNITUDE_BYTES: usize = 16;
-/// 10³⁸: beyond all decimals.
-const DECIMAL_LIMIT: u128 = 10_u128.pow(38);
+
+/// 10 to the power of each precision: the first number with more digits.
+const POWERS: [u128; 39] = {
+    let mut powers = [1; 39];
+    let mut digits = 1;
+    while digits < powers.len() {
+        powers[digits] = powers[digits - 1] * 10;
+        digits += 1;
+    }
+    powers
+};
 
 /// A value of the type that the bytes have by themselves: text and binary of `max` length, decimals with the precision
 /// and scale in front of them, times with seven digits.
 ///
 /// # Errors
 /// [`ValueError::Mismatch`].
-pub fn decode(bytes: &[u8], host: HostType, encoding: &'static Encoding) -> Result<TypedValue, ValueError> {
+pub fn decode(bytes: &[u8], host: HostType, code_page: CodePage) -> Result<TypedValue, ValueError> {
+    if host.is_text() {
+        let text = text_of(bytes, host, code_page).ok_or(ValueError::Mismatch)?;
+        return Ok(TypedValue {
+            sql_type: own_type(host, SqlType::VarChar(MaxLength::Max)),
+            value: Value::Text(text.into_owned()),
+        });
+    }
+    decode_binary(bytes, host)
+}
+
+/// The text of a field of a text host, whose bytes are in the code page or in UTF-16; `None` if they are no text.
+pub(crate) fn text_of(bytes: &[u8], host: HostType, code_page: CodePage) -> Option<Cow<'_, str>> {
+    match host {
+        HostType::NChar => wide_text_of(bytes).map(Cow::Owned),
+        _ => code_page.field_text(bytes),
+    }
+}
+
+fn decode_binary(bytes: &[u8], host: HostType) -> Result<TypedValue, ValueError> {
     let typed = |sql_type, value| Ok(TypedValue { sql_type, value });
     let integer = |sql_type, value: i64| typed(sql_type, Value::Int(value));
     match host {
-        HostType::Char => typed(SqlType::VarChar(MaxLength::Max), Value::Text(text_of(bytes, encoding)?)),
-        HostType::NChar => typed(SqlType::NVarChar(MaxLength::Max), Value::Text(wide_text_of(bytes)?)),
+        HostType::Char | HostType::NChar => Err(ValueError::Mismatch),
         HostType::Binary => typed(SqlType::VarBinary(MaxLength::Max), Value::Binary(bytes.to_vec())),
         HostType::Bit => integer(SqlType::Bit, i64::from(array::<1>(bytes)? != [0])),
         HostType::TinyInt => integer(SqlType::TinyInt, u8::from_le_bytes(array(bytes)?).into()),
@@ -87,32 +117,28 @@ pub fn decode(bytes: &[u8], host: HostType, encoding: &'static Encoding) -> Resu
     }
 }
 
-/// A value of a column's type.
+/// A value of a column's type, from the bytes of a host that is not text.
 ///
 /// # Errors
-/// Those of [`decode`]; [`ValueError::Truncation`] for text and binary that are longer than the column,
-/// [`ValueError::Overflow`] for what is beyond its range, [`ValueError::Mismatch`] for what does not become its type.
-pub fn decode_as(
-    bytes: &[u8],
-    host: HostType,
-    encoding: &'static Encoding,
-    column: SqlType,
-) -> Result<Value, ValueError> {
-    let TypedValue { sql_type, value } = decode(bytes, host, encoding)?;
-    match &value {
-        Value::Text(text) if column.is_text() => {
-            if units_max(column).is_some_and(|most| text.len() > most && units(text) > most) {
-                return Err(ValueError::Truncation);
+/// Those of [`decode`]; [`ValueError::Truncation`] for bytes that are longer than the column, [`ValueError::Overflow`]
+/// for what is beyond its range, [`ValueError::Mismatch`] for what does not become its type, and for text.
+pub fn decode_as(bytes: &[u8], host: HostType, column: SqlType) -> Result<Value, ValueError> {
+    let TypedValue { sql_type, value } = decode_binary(bytes, host)?;
+    match value {
+        Value::Binary(mut bytes) if column.is_binary() => match column {
+            SqlType::Binary(length) | SqlType::VarBinary(MaxLength::Limited(length))
+                if bytes.len() > usize::from(length) =>
+            {
+                Err(ValueError::Truncation)
             }
-            // Text keeps its characters; its column's own conversion pads it.
-            Ok(value)
-        }
-        Value::Binary(bytes) if column.is_binary() => match units_max(column) {
-            Some(most) if bytes.len() > most => Err(ValueError::Truncation),
-            _ => Ok(value),
+            SqlType::Binary(length) => {
+                bytes.resize(length.into(), 0);
+                Ok(Value::Binary(bytes))
+            }
+            _ => Ok(Value::Binary(bytes)),
         },
         Value::Int(ticks) if is_scaled_time(sql_type, column) && ticks % tick_unit(column.scale()) == 0 => Ok(value),
-        Value::Decimal(unscaled) if fits_decimal(*unscaled, sql_type, column) => Ok(value),
+        Value::Decimal(unscaled) if fits_decimal(unscaled, sql_type, column) => Ok(value),
         _ if sql_type == column => Ok(value),
         _ => convert(&value, sql_type, column),
     }
@@ -281,7 +307,7 @@ fn decimal(bytes: &[u8]) -> Result<TypedValue, ValueError> {
     let mut number = [0; MAGNITUDE_BYTES];
     number[..magnitude.len()].copy_from_slice(magnitude);
     let number = u128::from_le_bytes(number);
-    if number >= 10_u128.pow(u32::from(*precision)) || number >= DECIMAL_LIMIT {
+    if number >= POWERS[usize::from(*precision)] {
         return Err(ValueError::Mismatch);
     }
     let unscaled = if *sign == 1 { number as i128 } else { -(number as i128) };
@@ -289,37 +315,13 @@ fn decimal(bytes: &[u8]) -> Result<TypedValue, ValueError> {
     Ok(TypedValue { sql_type, value: Value::Decimal(unscaled) })
 }
 
-fn text_of(bytes: &[u8], encoding: &'static Encoding) -> Result<String, ValueError> {
-    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes).ok_or(ValueError::Mismatch)?;
-    Ok(text.into_owned())
-}
-
-fn wide_text_of(bytes: &[u8]) -> Result<String, ValueError> {
-    if !bytes.len().is_multiple_of(2) {
-        return Err(ValueError::Mismatch);
+fn wide_text_of(bytes: &[u8]) -> Option<String> {
+    let (units, []) = bytes.as_chunks::<2>() else { return None };
+    let mut text = String::with_capacity(units.len());
+    for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
+        text.push(character.ok()?);
     }
-    let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    let mut text = String::with_capacity(bytes.len() / 2);
-    for character in char::decode_utf16(units) {
-        text.push(character.map_err(|_| ValueError::Mismatch)?);
-    }
-    Ok(text)
-}
-
-/// The length of text as columns count it.
-fn units(text: &str) -> usize {
-    text.chars().map(char::len_utf16).sum()
-}
-
-/// The declared length of text or binary; `None` for `max`.
-fn units_max(sql_type: SqlType) -> Option<usize> {
-    match sql_type {
-        SqlType::Char(units) | SqlType::NChar(units) | SqlType::Binary(units) => Some(units.into()),
-        SqlType::VarChar(MaxLength::Limited(units))
-        | SqlType::NVarChar(MaxLength::Limited(units))
-        | SqlType::VarBinary(MaxLength::Limited(units)) => Some(units.into()),
-        _ => None,
-    }
+    Some(text)
 }
 
 /// Whether both are `time`, or both `datetime2`.
@@ -340,5 +342,5 @@ fn fits_decimal(unscaled: i128, from: SqlType, to: SqlType) -> bool {
     let (SqlType::Decimal { scale: from, .. }, SqlType::Decimal { precision, scale }) = (from, to) else {
         return false;
     };
-    from == scale && unscaled.unsigned_abs() < 10_u128.pow(u32::from(precision.min(38)))
+    from == scale && unscaled.unsigned_abs() < POWERS[usize::from(precision.min(38))]
 }

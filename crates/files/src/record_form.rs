@@ -1,8 +1,8 @@
 //! How the records of files are laid out, and where they are cut.
 
-use encoding_rs::Encoding;
 use hobt_base::SqlError;
 
+use crate::encoding::CodePage;
 use crate::record::RecordLayout;
 use crate::stretches::{Cut, Cutter};
 
@@ -12,7 +12,7 @@ pub struct RecordForm {
     /// Where fields lie.
     pub layout: RecordLayout,
     /// The encoding of the text of each field.
-    pub encodings: Vec<&'static Encoding>,
+    pub code_pages: Vec<CodePage>,
 }
 
 impl Cutter for RecordForm {

@@ -60,7 +60,7 @@ pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> SqlError {
 }
 
 impl SourceFile {
-    /// Opens a file for its text, decompressed and, where its encoding asks for it, as UTF-8.
+    /// Opens a file. Text is decompressed and, where its encoding asks for it, becomes UTF-8.
     ///
     /// # Errors
     /// 4860, 4861, 4862.
@@ -73,7 +73,8 @@ impl SourceFile {
         let (file, watched) = opened(path)?;
         let counted = Counted { file, progress: Arc::clone(progress) };
         let (first, rest) = peeked(counted).map_err(|error| cannot_read(path, &error))?;
-        let compression = Compression::of(&first);
+        // Any bytes may begin a file that is no text.
+        let compression = if is_text { Compression::of(&first) } else { Compression::None };
         let raw = io::Cursor::new(first).chain(rest);
         let plain: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(raw),

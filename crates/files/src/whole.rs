@@ -11,8 +11,6 @@ use crate::read::{BatchReader, FileRows, ReadRequest};
 use crate::schema::file_schema;
 use crate::source::SourceFile;
 
-/// Bytes of a value, at most.
-const VALUE_BYTES_MAX: usize = i32::MAX as usize;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 4 << 20;
 
@@ -34,9 +32,13 @@ impl WholeRows {
         let code_page = self.request.code_page;
         let mut source = SourceFile::open(path, code_page, is_text, &self.request.progress)?;
         let mut bytes = Vec::new();
-        while source.append(&mut bytes, READ_BYTES)? == READ_BYTES {
-            if bytes.len() > VALUE_BYTES_MAX.min(self.request.row_bytes_max) {
+        loop {
+            let read = source.append(&mut bytes, READ_BYTES)?;
+            if bytes.len() > self.request.row_bytes_max {
                 return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &"it is too long for one value"]));
+            }
+            if read < READ_BYTES {
+                break;
             }
         }
         let array: ArrayRef = match is_text {

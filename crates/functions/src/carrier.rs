@@ -120,7 +120,7 @@ pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlE
 ///
 /// # Errors
 /// An internal error if a value's variant is not that of the type, or it does not fit the carrier.
-pub(crate) fn values_to_array<'v>(
+pub fn values_to_array<'v>(
     values: impl ExactSizeIterator<Item = &'v Value>,
     sql_type: SqlType,
 ) -> Result<ArrayRef, SqlError> {

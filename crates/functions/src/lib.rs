@@ -29,7 +29,7 @@ pub mod type_rules;
 mod values;
 pub mod watch;
 
-pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array};
+pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array, values_to_array};
 pub use cast::cast_array;
 pub use column::Column;
 pub use date::DatePart;

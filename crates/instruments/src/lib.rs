@@ -53,5 +53,5 @@ pub use per_hobt::PerHobt;
 pub use sharded::Sharded;
 pub use slots::{accounting, set_accounting};
 pub use spinlock::{Spinlock, SpinlockGuard};
-pub use time_of_day::time_of_day_coarse;
+pub use time_of_day::{time_of_day, time_of_day_coarse};
 pub use waits::{Wait, WaitCounters, nanoseconds};

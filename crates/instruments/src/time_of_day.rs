@@ -1,7 +1,12 @@
-//! The time of day, read at the cost of a few loads.
+//! The time of day.
 
-/// The time of day in units of 100 ns since 1970-01-01 UTC, as of the kernel's last tick, usually 4 ms ago at most.
-/// Exact where the system has no such clock.
+/// The time of day in units of 100 ns since 1970-01-01 UTC; 0 before that.
+pub fn time_of_day() -> i64 {
+    crate::schedule::date().unwrap_or_else(exactly)
+}
+
+/// The time of day at the cost of a few loads, in units of 100 ns since 1970-01-01 UTC: as of the kernel's last tick,
+/// usually 4 ms ago at most. Exact where the system has no such clock.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn time_of_day_coarse() -> i64 {

@@ -8,7 +8,7 @@
 //! time is of the storage itself, or of a transaction that recovery found prepared. A mark lies before the commit
 //! record of its transaction.
 
-use crate::clock::time_of_day;
+use hobt_instruments::time_of_day;
 
 /// Bytes of the time in a commit record.
 pub(crate) const TIME_BYTES: usize = size_of::<i64>();

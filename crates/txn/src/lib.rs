@@ -16,7 +16,6 @@
 
 mod chain;
 mod checkpoint;
-mod clock;
 mod commit_time;
 mod context;
 mod decision;
@@ -39,10 +38,9 @@ mod versions;
 mod view;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains,
-    MARK_RECORD, OpenChain, PREPARE_RECORD, TransactionLog, counted_bytes,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains, MARK_RECORD,
+    OpenChain, PREPARE_RECORD, TransactionLog, counted_bytes,
 };
-pub use clock::time_of_day;
 pub use commit_time::{LogMark, commit_time, decision_in_commit};
 pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
 pub use decision::{RecoveredDecision, Settlements, read_commit, read_decision, read_prepare};

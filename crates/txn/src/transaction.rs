@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{SessionId, Stamp};
 use hobt_instruments::schedule::Mutex;
+use hobt_instruments::time_of_day;
 use hobt_log::LogError;
 
 use crate::decision::CommitError;
@@ -128,8 +129,8 @@ impl Transaction {
         self.asks_for_delay.store(true, Ordering::Relaxed);
     }
 
-    /// Its commit appends a mark to the log of each database that it has changed, at which a restore can stop. The first
-    /// call counts.
+    /// Its commit appends a mark to the log of each database that it has changed, at which a restore can stop. The
+    /// first call counts.
     ///
     /// # Errors
     /// A log has no room for the mark, or has failed.

@@ -9,9 +9,9 @@ use hobt_txn::StatementContext;
 use super::Database;
 use super::claim::LockTable;
 use super::table_change::TableChange;
-use crate::clock::time_of_day;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result, name_is_taken};
+use hobt_instruments::time_of_day;
 
 /// A `CHECK` constraint, with a condition that was checked.
 #[derive(Clone, PartialEq, Eq, Debug)]

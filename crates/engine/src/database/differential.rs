@@ -54,7 +54,7 @@ pub(crate) fn set_guid(name: u64) -> Guid {
 /// Names what is written to a log from now on, after `before`.
 pub(crate) fn new_fork(before: [u8; 16]) -> [u8; 16] {
     let seed = u64::from_le_bytes(*before.first_chunk().expect("sixteen bytes"));
-    let time = crate::clock::time_of_day().cast_unsigned();
+    let time = hobt_instruments::time_of_day().cast_unsigned();
     let mut random = hobt_base::SplitMix64::new(seed ^ time.rotate_left(17));
     let mut fork = [0; 16];
     fork[..8].copy_from_slice(&random.next_u64().to_le_bytes());

@@ -15,9 +15,9 @@ use hobt_txn::StatementContext;
 use hobt_types::{Collation, KeyColumn, SqlType};
 
 use super::{Database, StoreShape, place};
-use crate::clock::time_of_day;
 use crate::definition::{DataSpaceDefinition, IndexDefinition, KeyKind, check_name};
 use crate::error::{EngineError, Result, name_is_taken};
+use hobt_instruments::time_of_day;
 
 /// The longest key of a clustered index, in bytes as SQL Server counts them.
 const CLUSTERED_KEY_BYTES_MAX: usize = 900;

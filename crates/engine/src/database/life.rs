@@ -20,12 +20,12 @@ use hobt_txn::{StatementContext, TransactionLog};
 use super::pending::PendingChanges;
 use super::recovery_time::RedoRate;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
-use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
 use crate::recovery_progress::{RecoveryObserver, RecoveryReports};
+use hobt_instruments::time_of_day;
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);

@@ -9,9 +9,9 @@ use hobt_txn::StatementContext;
 use super::Database;
 use super::pending::{Name, Sharing};
 use super::table::schema_id;
-use crate::clock::time_of_day;
 use crate::definition::{ModuleDefinition, Replace, check_name};
 use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
+use hobt_instruments::time_of_day;
 
 /// The keyword after `DROP`, and the name in messages.
 fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {

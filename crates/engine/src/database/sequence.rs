@@ -14,9 +14,9 @@ use super::claim::until_locked;
 use super::pending::{Name, Sharing};
 use super::table::schema_id;
 use super::{Change, Database, LockTable};
-use crate::clock::time_of_day;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
+use hobt_instruments::time_of_day;
 
 pub(super) use live::LiveSequence;
 use position::position_after;

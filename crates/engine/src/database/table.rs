@@ -15,9 +15,9 @@ use hobt_types::SqlType;
 use super::claim::LockTable;
 use super::pending::{Claim, Name, Sharing};
 use super::{Database, place};
-use crate::clock::time_of_day;
 use crate::definition::{ColumnDefinition, ComputedDefinition, TableDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
+use hobt_instruments::time_of_day;
 
 /// The maximum row size, as SQL Server counts it.
 const ROW_BYTES_MAX: usize = 8060;

@@ -14,9 +14,9 @@ use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
 use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction, time_left};
 
 use super::Database;
-use crate::clock::time_of_day;
 use crate::error::Result;
 use crate::recovery_progress::RecoveryReports;
+use hobt_instruments::time_of_day;
 
 /// Estimated bytes of log from which on an undo goes on behind the opening: less is done in a fraction of a second.
 pub(crate) const BEHIND_FROM_BYTES: u64 = 16 << 20;

@@ -89,7 +89,7 @@ impl Instance {
             id,
             name: name.to_owned(),
             guid,
-            created: crate::clock::time_of_day(),
+            created: hobt_instruments::time_of_day(),
             isolation: Arc::new(IsolationOptions::of_new_database()),
             options: Mutex::default(),
             files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),

@@ -19,13 +19,13 @@ use hobt_instruments::schedule::Mutex;
 use super::plan::{DatabasePlan, Planning};
 use super::registry::{Entry, EntryState, Untold};
 use super::{DatabaseUse, Instance, does_not_exist};
-use crate::clock::time_of_day;
 use crate::data_file::{DataFile, is_of_another};
 use crate::database::{Database, MASTER, NewDatabase, TEMPDB};
 use crate::definition::{DatabaseDefinition, check_name};
 use crate::error::{EngineError, Result, cannot_create};
 use crate::isolation::IsolationOptions;
 use crate::log_file;
+use hobt_instruments::time_of_day;
 
 /// A database that was created.
 #[derive(Debug)]

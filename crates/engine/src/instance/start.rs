@@ -19,7 +19,6 @@ use super::file_removal::delete_removed;
 use super::making::Making;
 use super::registry::{Entry, EntryState, Registry};
 use super::{Instance, create};
-use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{
     BEHIND_FROM_BYTES, Database, DatabaseState, MASTER, NewDatabase, OldDatabase, Shared, StorageParts, TEMPDB,
@@ -32,6 +31,7 @@ use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, LOCK_FILE, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, machine_memory};
 use crate::spill::SpillFiles;
+use hobt_instruments::time_of_day;
 
 pub(super) const MASTER_FILE: &str = "master.mdf";
 pub(super) const TEMPDB_FILE: &str = "tempdb.mdf";

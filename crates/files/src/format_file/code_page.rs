@@ -76,7 +76,7 @@ pub(super) fn of_collation(name: &str) -> Option<u16> {
 fn of_sql_collation(name: &str) -> Option<u16> {
     name.split('_').find_map(|part| match part.get(..2)?.eq_ignore_ascii_case("CP").then(|| part[2..].parse()) {
         Some(Ok(1)) => Some(1252),
-        Some(Ok(number @ (437 | 850 | 1250..=1258))) => Some(number),
+        Some(Ok(number @ (437 | 1250..=1258))) => Some(number),
         _ => None,
     })
 }
@@ -91,7 +91,6 @@ mod tests {
         let cases = [
             ("SQL_Latin1_General_CP1_CI_AS", 1252),
             ("SQL_LATIN1_GENERAL_CP1_CI_AS", 1252),
-            ("SQL_Latin1_General_CP850_BIN", 850),
             ("SQL_Latin1_General_CP1251_CS_AS", 1251),
             ("Latin1_General_100_CI_AS_SC_UTF8", 65001),
             ("Cyrillic_General_CS_AS", 1251),

@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 
 use super::convert::convert;
+use super::types::natural;
 use crate::condition::{FileCondition, FileTest};
 
 /// For each row group, whether it may have a wanted row. `fields` are the file's columns of the request's columns.
@@ -22,6 +23,11 @@ pub(super) fn wanted_groups(
     for condition in conditions {
         let Some((field, sql_type)) = columns.get(condition.column) else { continue };
         let Some(field) = metadata.schema().fields().get(*field) else { continue };
+        let own = natural(field.data_type());
+        if own.is_text() || own.is_binary() {
+            // In the order of texts '10' is less than '9'.
+            continue;
+        }
         let converter = StatisticsConverter::try_new(field.name(), metadata.schema(), metadata.parquet_schema());
         let Ok(converter) = converter else { continue };
         let bounds = |array: parquet::errors::Result<ArrayRef>| convert(&array.ok()?, field, *sql_type).ok();

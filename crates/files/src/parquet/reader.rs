@@ -149,7 +149,8 @@ impl ParquetRows {
     /// The rows of a group that `FIRSTROW` and `LASTROW` leave; `None` for all.
     fn selection(&self, first: u64, rows: u64) -> Option<RowSelection> {
         let skipped = self.request.first_row.saturating_sub(first).min(rows);
-        let kept = rows.min(self.request.last_row.saturating_sub(first).saturating_add(1)) - skipped;
+        let until = rows.min(self.request.last_row.saturating_sub(first).saturating_add(1));
+        let kept = until.saturating_sub(skipped);
         let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         (kept < rows).then(|| vec![RowSelector::skip(count(skipped)), RowSelector::select(count(kept))].into())
     }

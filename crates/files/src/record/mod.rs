@@ -54,6 +54,7 @@ impl FieldSpan {
     ///
     /// # Panics
     /// If the slice is shorter than the one that was split.
+    #[inline]
     pub fn of(self, bytes: &[u8]) -> Option<&[u8]> {
         if self.end == usize::MAX { None } else { Some(&bytes[self.start..self.end]) }
     }
@@ -150,7 +151,8 @@ impl RecordLayout {
         self.walk(bytes, start, at_end, |_| {})
     }
 
-    /// As [`RecordLayout::end_of`], and where its fields lie: `spans` has one for each field if the record is whole.
+    /// As [`RecordLayout::end_of`], and where its fields lie: one span for each field of a whole record is appended.
+    /// Of a record that is not whole the spans of its first fields are.
     ///
     /// # Errors
     /// The field that cannot be, by its index.
@@ -158,7 +160,6 @@ impl RecordLayout {
     /// # Panics
     /// If `start` is beyond the slice.
     pub fn split(&self, bytes: &[u8], start: usize, at_end: bool, spans: &mut Vec<FieldSpan>) -> Result<Cut, CutFault> {
-        spans.clear();
         self.walk(bytes, start, at_end, |span| spans.push(span))
     }
 

@@ -1,6 +1,5 @@
-//! Columns of values from the fields of a block of rows.
+//! Columns of values from texts: the fields of a block of rows, or those of records.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -12,6 +11,7 @@ use hobt_base::{SqlError, number};
 use hobt_functions::{carrier, cast_array, convert_value};
 use hobt_types::{MaxLength, SqlType, Value};
 
+use super::batch::BlockFaults;
 use super::fields::{Field, undoubled};
 use super::parse;
 use crate::rejected::FaultKind;
@@ -29,33 +29,69 @@ pub(crate) struct Block<'s> {
     pub(crate) quote: Option<u8>,
 }
 
-/// What is wrong with rows of a block: the column's place among those that are read, and the value. Each row has its
-/// first fault.
-#[derive(Default)]
-pub(crate) struct BlockFaults {
-    pub(crate) by_row: BTreeMap<usize, (usize, FaultKind, String)>,
+/// The text of one field of each row.
+pub(crate) trait Texts {
+    fn rows(&self) -> usize;
+
+    /// Whether all texts are known to be ASCII.
+    fn is_ascii(&self) -> bool;
+
+    /// Gives the text of each row to `take`, in order.
+    fn each(&self, take: impl FnMut(usize, FieldText<'_>));
 }
 
-impl BlockFaults {
-    pub(crate) fn add(&mut self, row: usize, column: usize, kind: FaultKind, value: &str) {
-        self.by_row.entry(row).or_insert_with(|| (column, kind, crate::rejected::shown(value)));
+/// The text of a field.
+#[derive(Clone, Copy)]
+pub(crate) enum FieldText<'t> {
+    /// NULL.
+    Missing,
+    Text(&'t str),
+    /// Bytes that are no text of their encoding; what can be shown of them.
+    Wrong(&'t str),
+}
+
+/// One field of a block.
+pub(crate) struct BlockTexts<'b> {
+    pub(crate) block: &'b Block<'b>,
+    /// Its place among the block's fields of a row.
+    pub(crate) field: usize,
+}
+
+impl Texts for BlockTexts<'_> {
+    fn rows(&self) -> usize {
+        self.block.fields.len() / self.block.width
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.block.is_ascii
+    }
+
+    fn each(&self, mut take: impl FnMut(usize, FieldText<'_>)) {
+        let Block { text, fields, width, quote, .. } = self.block;
+        for (row, fields) in fields.chunks_exact(*width).enumerate() {
+            let field = fields[self.field];
+            let value = &text[field.range()];
+            match quote {
+                _ if field.is_missing() => take(row, FieldText::Missing),
+                Some(quote) if field.is_doubled() => take(row, FieldText::Text(&undoubled(value, *quote))),
+                _ => take(row, FieldText::Text(value)),
+            }
+        }
     }
 }
 
-/// One column of a block.
-pub(crate) struct BlockColumn<'b> {
-    pub(crate) block: &'b Block<'b>,
-    pub(crate) column: &'b FileColumn,
+/// A column of values that texts say.
+pub(crate) struct ColumnOfTexts<'c, T> {
+    pub(crate) texts: T,
+    pub(crate) column: &'c FileColumn,
     /// Its place among the request's columns.
     pub(crate) place: usize,
-    /// Its place among the block's fields of a row.
-    pub(crate) field: usize,
 }
 
 /// What a conversion makes of a text: a value, NULL, or what is wrong.
 type Read<T> = Result<Option<T>, FaultKind>;
 
-impl BlockColumn<'_> {
+impl<S: Texts> ColumnOfTexts<'_, S> {
     /// The column's values in the carrier of its type. Rows with a fault have any value.
     pub(crate) fn array(&self, faults: &mut BlockFaults) -> Result<ArrayRef, SqlError> {
         let to = self.column.sql_type;
@@ -94,21 +130,14 @@ impl BlockColumn<'_> {
         })
     }
 
-    /// Gives each row's text to `append`; `None` for NULL and for a row with a fault.
+    /// Gives what `read` makes of each row's text to `append`; `None` for NULL and for a row with a fault.
     fn each<T>(&self, faults: &mut BlockFaults, read: impl Fn(&str) -> Read<T>, mut append: impl FnMut(Option<T>)) {
-        let Block { text, fields, width, quote, .. } = self.block;
-        for (row, fields) in fields.chunks_exact(*width).enumerate() {
-            let field = fields[self.field];
-            let owned;
-            let value = &text[field.range()];
-            let value = match quote {
-                Some(quote) if field.is_doubled() => {
-                    owned = undoubled(value, *quote);
-                    owned.as_str()
-                }
-                _ => value,
+        self.texts.each(|row, field| {
+            let (found, value) = match field {
+                FieldText::Missing => (Ok(None), ""),
+                FieldText::Text(text) => (read(text), text),
+                FieldText::Wrong(shown) => (Err(FaultKind::Invalid), shown),
             };
-            let found = if field.is_missing() { Ok(None) } else { read(value) };
             let found = match found {
                 Ok(None) if !self.column.nullable => Err(FaultKind::Null),
                 other => other,
@@ -117,11 +146,7 @@ impl BlockColumn<'_> {
                 faults.add(row, self.place, kind, value);
                 None
             }));
-        }
-    }
-
-    fn rows(&self) -> usize {
-        self.block.fields.len() / self.block.width
+        });
     }
 
     fn primitives<T: ArrowPrimitiveType>(
@@ -129,7 +154,7 @@ impl BlockColumn<'_> {
         faults: &mut BlockFaults,
         read: impl Fn(&str) -> Read<T::Native>,
     ) -> ArrayRef {
-        let mut array = PrimitiveBuilder::<T>::with_capacity(self.rows());
+        let mut array = PrimitiveBuilder::<T>::with_capacity(self.texts.rows());
         self.each(faults, read, |value| array.append_option(value));
         Arc::new(array.finish())
     }
@@ -145,19 +170,18 @@ impl BlockColumn<'_> {
     }
 
     fn decimals(&self, faults: &mut BlockFaults, precision: u8, scale: u8) -> ArrayRef {
-        let limit = 10_i128.checked_pow(precision.into()).unwrap_or(i128::MAX);
-        // Money has 64 and 32 bits, which is less than its digits.
         let limit = match self.column.sql_type {
+            // They have 64 and 32 bits, which is less than their digits.
             SqlType::Money => i64::MAX.into(),
             SqlType::SmallMoney => i32::MAX.into(),
-            _ => limit,
+            _ => 10_i128.checked_pow(precision.into()).unwrap_or(i128::MAX),
         };
         let data_type: DataType = carrier(self.column.sql_type);
-        let mut array = Decimal128Builder::with_capacity(self.rows()).with_data_type(data_type);
+        let mut array = Decimal128Builder::with_capacity(self.texts.rows()).with_data_type(data_type);
         let read = |text: &str| match parse::decimal(text.as_bytes(), scale).map(i128::from) {
             Some(value) if value.abs() < limit => Ok(Some(value)),
-            Some(_) => Err(FaultKind::Overflow),
-            None => Ok(match self.general(text)? {
+            // What is beyond the limit too: the least and the greatest amount of money are.
+            _ => Ok(match self.general(text)? {
                 Value::Decimal(value) => Some(value),
                 Value::Int(value) => Some(value.into()),
                 _ => None,
@@ -168,7 +192,7 @@ impl BlockColumn<'_> {
     }
 
     fn guids(&self, faults: &mut BlockFaults) -> ArrayRef {
-        let mut array = FixedSizeBinaryBuilder::with_capacity(self.rows(), 16);
+        let mut array = FixedSizeBinaryBuilder::with_capacity(self.texts.rows(), 16);
         let read = |text: &str| match self.general(text)? {
             Value::Guid(value) => Ok(Some(value)),
             _ => Ok(None),
@@ -187,7 +211,7 @@ impl BlockColumn<'_> {
             SqlType::VarBinary(MaxLength::Limited(length)) => (usize::from(length), false),
             _ => (usize::MAX, false),
         };
-        let mut array = BinaryViewBuilder::with_capacity(self.rows());
+        let mut array = BinaryViewBuilder::with_capacity(self.texts.rows());
         let read = |text: &str| {
             let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
             let mut bytes = hex_bytes(digits).ok_or(FaultKind::Invalid)?;
@@ -212,41 +236,39 @@ impl BlockColumn<'_> {
             }
             _ => (usize::MAX, false),
         };
-        let mut array = StringViewBuilder::with_capacity(self.rows());
+        let mut array = StringViewBuilder::with_capacity(self.texts.rows());
         let mut padded = String::new();
-        let is_ascii = self.block.is_ascii;
-        // Lengths count UTF-16 units; a text has at most as many of them as bytes.
-        let units = |text: &str| if is_ascii { text.len() } else { text.chars().map(char::len_utf16).sum() };
-        let Block { text, fields, width, quote, .. } = self.block;
-        for (row, fields) in fields.chunks_exact(*width).enumerate() {
-            let field = fields[self.field];
-            let owned;
-            let value = match quote {
-                Some(quote) if field.is_doubled() => {
-                    owned = undoubled(&text[field.range()], *quote);
-                    owned.as_str()
-                }
-                _ => &text[field.range()],
+        let (all_ascii, mut has_others) = (self.texts.is_ascii(), false);
+        self.texts.each(|row, field| {
+            let mut fault = |kind, value: &str| {
+                faults.add(row, self.place, kind, value);
+                None
             };
-            if field.is_missing() {
-                if !self.column.nullable {
-                    faults.add(row, self.place, FaultKind::Null, value);
+            let value = match field {
+                FieldText::Missing if self.column.nullable => None,
+                FieldText::Missing => fault(FaultKind::Null, ""),
+                FieldText::Wrong(shown) => fault(FaultKind::Invalid, shown),
+                FieldText::Text(text) => {
+                    let is_ascii = all_ascii || text.is_ascii();
+                    has_others |= !is_ascii;
+                    // Lengths count UTF-16 units; a text has at most as many of them as bytes.
+                    let units = || if is_ascii { text.len() } else { text.chars().map(char::len_utf16).sum() };
+                    if text.len() > most && units() > most {
+                        fault(FaultKind::TooLong, text)
+                    } else if pads {
+                        padded.clear();
+                        padded.push_str(text);
+                        padded.extend(std::iter::repeat_n(' ', most - units()));
+                        Some(padded.as_str())
+                    } else {
+                        Some(text)
+                    }
                 }
-                array.append_null();
-            } else if value.len() > most && units(value) > most {
-                faults.add(row, self.place, FaultKind::TooLong, value);
-                array.append_null();
-            } else if pads {
-                padded.clear();
-                padded.push_str(value);
-                padded.extend(std::iter::repeat_n(' ', most - units(value)));
-                array.append_value(&padded);
-            } else {
-                array.append_value(value);
-            }
-        }
+            };
+            array.append_option(value);
+        });
         let array: ArrayRef = Arc::new(array.finish());
-        if is_ascii || to.is_national() {
+        if !has_others || to.is_national() {
             return Ok(array);
         }
         // Characters that the code page of `varchar` does not have.

@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hobt_base::{SqlError, errors};
 
-use super::batch::{BatchBuilder, RowPlace};
-use super::columns::{Block, BlockFaults};
+use super::batch::{BatchBuilder, BlockFaults, RowPlace};
+use super::columns::Block;
 use super::fields::{Field, Fields, RowFault, RowShape, STRETCH_BYTES_MAX};
 use super::layout::TextLayout;
 use super::stretch_text::StretchText;

@@ -53,6 +53,28 @@ impl StretchText {
 
     /// The line on which the byte `at` stands.
     pub(crate) fn line(&self, at: usize) -> u64 {
-        self.first_line + memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() as u64
+        self.lines().at(at)
+    }
+
+    /// Counts lines from the start of the stretch.
+    pub(crate) fn lines(&self) -> Lines<'_> {
+        Lines { text: self.text.as_bytes(), counted: 0, line: self.first_line }
+    }
+}
+
+/// Counts the lines of a stretch on the way through it.
+pub(crate) struct Lines<'t> {
+    text: &'t [u8],
+    /// How far they are counted, and the line there.
+    counted: usize,
+    line: u64,
+}
+
+impl Lines<'_> {
+    /// The line on which the byte `at` stands, which is not in front of that of the last call.
+    pub(crate) fn at(&mut self, at: usize) -> u64 {
+        self.line += memchr_iter(b'\n', &self.text[self.counted..at]).count() as u64;
+        self.counted = at;
+        self.line
     }
 }

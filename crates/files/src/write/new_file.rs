@@ -103,7 +103,8 @@ impl NewFile {
     /// If the name was taken meanwhile, or the system refuses.
     pub(super) fn publish(mut self) -> Result<()> {
         check(&self.path, self.replaces)?;
-        // A link is refused if the name was taken since the check, and a renaming is not. Some file systems have no links.
+        // A link is refused if the name was taken since the check, and a renaming is not. Some file systems have no
+        // links.
         let is_linked = !self.replaces
             && match fs::hard_link(&self.temporary, &self.path) {
                 Ok(()) => true,

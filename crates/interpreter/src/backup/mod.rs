@@ -251,7 +251,7 @@ impl Maintenance<'_, '_> {
         position: Position,
     ) -> Result<(), Failure> {
         let line = position.line;
-        let mut pages = 0;
+        let mut pages: u64 = 0;
         let page_bytes = PAGE_SIZE as u64;
         for file in facts.files.iter().filter(|file| facts.kind != SetKind::Log || file.pages_saved > 0) {
             pages = pages.saturating_add(file.pages_saved);

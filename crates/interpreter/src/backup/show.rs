@@ -292,7 +292,8 @@ fn files(facts: &SetFacts) -> Vec<Vec<Value>> {
         ]
     };
     let data = facts.files.iter().map(|file| {
-        let bytes = (u64::from(file.pages) * page, u64::from(file.pages_max) * page, file.pages_saved.saturating_mul(page));
+        let bytes =
+            (u64::from(file.pages) * page, u64::from(file.pages_max) * page, file.pages_saved.saturating_mul(page));
         let group = (text(&file.filegroup_name), i64::from(file.filegroup));
         row(&file.name, &file.path, "D", group, bytes, file.id)
     });

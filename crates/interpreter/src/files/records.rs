@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use hobt_base::{SqlError, errors};
 use hobt_catalog::Table;
 use hobt_files::format_file::{FileField, FileStyle, FormatFile, HostType, TableColumn};
@@ -60,8 +59,13 @@ impl Names<'_> {
                 (columns, collations)
             }
         };
-        let encodings = format.fields.iter().map(|field| encoding_of(field, options.code_page())).collect();
-        let form = FileForm::Records(RecordForm { layout: RecordLayout::new(&format)?, encodings });
+        let code_page = |field: &FileField| {
+            // That of its collation, or else the options'.
+            let named = field.code_page().and_then(|number| CodePage::named(&number.to_string()));
+            named.unwrap_or(options.code_page())
+        };
+        let code_pages = format.fields.iter().map(code_page).collect();
+        let form = FileForm::Records(RecordForm { layout: RecordLayout::new(&format)?, code_pages });
         let first_row = options.first_row.unwrap_or(1);
         Ok(Shape { form, columns, collations, fields: None, first_row, row_bytes: 100.0, code_page: None })
     }
@@ -123,17 +127,6 @@ fn type_of(field: &FileField) -> SqlType {
         HostType::Binary => SqlType::VarBinary(limited(8000)),
         // The digits of decimals stand in front of each value.
         host => own_type(host, SqlType::Decimal { precision: 38, scale: 10 }),
-    }
-}
-
-/// The encoding of a field's text: that of its collation, or else the options'.
-fn encoding_of(field: &FileField, code_page: CodePage) -> &'static Encoding {
-    let named = field.code_page().and_then(|number| CodePage::named(&number.to_string()));
-    match named.unwrap_or(code_page) {
-        CodePage::Utf8 => UTF_8,
-        // The library does not have it; its first half is that of 1252.
-        CodePage::Oem => WINDOWS_1252,
-        CodePage::Other(encoding) => encoding,
     }
 }
 

@@ -11,8 +11,8 @@ use hobt_types::statistics::Summary;
 
 use super::super::{Change, Database};
 use super::changes::statistics_columns;
-use crate::clock::time_of_day;
 use crate::error::Result;
+use hobt_instruments::time_of_day;
 
 /// What was gathered of indexes that were built, by the indexes' places in the table.
 pub(crate) type Gathered = HashMap<usize, Vec<StatisticsPart>>;

@@ -11,13 +11,13 @@ use hobt_txn::{COMMIT_RECORD, commit_time};
 
 use super::copy::Copying;
 use super::{BackupRequest, error};
-use crate::clock::time_of_day;
 use crate::database::Database;
 use crate::database::differential::set_guid;
 use crate::error::Result;
 use crate::instance::create::new_guid;
 use crate::instance::{DatabaseUse, Instance};
 use crate::log_description::LogDescription;
+use hobt_instruments::time_of_day;
 
 /// The program, as backups name it.
 pub(super) const SOFTWARE: &str = concat!("hobt ", env!("CARGO_PKG_VERSION"));

@@ -13,12 +13,12 @@ use super::copy::Copying;
 use super::facts::{SOFTWARE, machine_name, note_commit};
 use super::{BackupDone, BackupRequest, error};
 use crate::DatabaseState;
-use crate::clock::time_of_day;
 use crate::database::differential::set_guid;
 use crate::error::{EngineError, Result};
 use crate::instance::create::{is_system, new_guid};
 use crate::instance::registry::{Entry, EntryState};
 use crate::instance::{Instance, does_not_exist};
+use hobt_instruments::time_of_day;
 
 /// The backup of the last part of a log.
 #[derive(Debug)]

@@ -256,7 +256,7 @@ impl Instance {
         }
         plans.sort_by_key(|plan| plan.file);
         // Seconds since 1970: lives of the log that the backup is of are not taken for lives of this one.
-        let making = u32::try_from(crate::clock::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
+        let making = u32::try_from(hobt_instruments::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
         let owner = self.parts.log_owner(listing.id, &listing.guid);
         let made = log_file::create_at(Lsn(facts.first), making, &*self.disk, &plans, &owner);
         let transactions = made.map_err(|(path, error)| cannot_create(&path, &error))?;

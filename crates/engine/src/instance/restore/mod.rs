@@ -28,9 +28,9 @@ use hobt_log::{LSN_FIRST, RecoveryStart};
 
 use super::Instance;
 use super::backup::{ObserveBackup, of_read};
-use crate::clock::time_of_day;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result};
+use hobt_instruments::time_of_day;
 
 pub use point::StopPoint;
 

@@ -163,7 +163,12 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_transaction_that_was_undone_is_none() {
-        let records = [mark(8, 1, "month", 100), record(16, END_RECORD, 1, vec![]), mark(24, 2, "month", 200), commit(32, 2, 210)];
+        let records = [
+            mark(8, 1, "month", 100),
+            record(16, END_RECORD, 1, vec![]),
+            mark(24, 2, "month", 200),
+            commit(32, 2, 210),
+        ];
         let point = StopPoint::Mark { name: "month".to_owned(), is_before: false, after: None };
         let records = [&records[..], &[commit(40, 3, 220)]].concat();
         assert_eq!(kept(&point, &records), (vec![8, 16, 24, 32], Some(40), true));

@@ -1,7 +1,7 @@
 //! `load`: the ETL record. How many gigabytes an hour come from files into a table, by form of the file, form of the
 //! table and number of streams, and what keeps more from coming?
 //!
-//! A stream is a session that loads its share of the files with one worker, as in the texts. The files of all cases
+//! A stream is a session that loads its share of the files with one worker. The files of all cases
 //! have the same rows: LINEITEM, in as many parts as there are processors.
 
 mod files;
@@ -32,7 +32,7 @@ const TABLE: &str = "Loaded";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     Heap,
-    /// By month of shipment.
+    /// By year of shipment.
     PartitionedHeap,
     ClusteredIndex,
     HeapWithIndex,
@@ -195,7 +195,7 @@ fn run_case(lab: &mut Laboratory, load: &Load, parts: &Parts, case: &mut Case) -
     case.push("gb_an_hour", gigabytes / elapsed * 3600.0);
     case.push("gb_an_hour_a_core", gigabytes / cpu.max(1e-9) * 3600.0);
     case.push("rows_per_s", parts.rows as f64 / elapsed);
-    case.push("cpu_s", cpu);
+    case.push("process_cpu_s", cpu);
     counters.put_into(case);
     Ok(())
 }
@@ -211,7 +211,7 @@ fn grid(cases: &[Case]) -> Grid {
             format!("{:.0}", figure("gb_an_hour_a_core")),
             thousands(figure("rows_per_s").round() as u64),
             format!("{:.2}", figure("elapsed_s")),
-            format!("{:.2}", figure("cpu_s")),
+            format!("{:.2}", figure("process_cpu_s")),
             longest_wait(case),
         ]);
     }
