@@ -198,7 +198,7 @@ pub fn encode(
 }
 
 fn encode_integer(number: i64, host: HostType, own: SqlType, out: &mut Vec<u8>) -> Result<(), ValueError> {
-    // A value beyond its type is an error of whoever made it; it must not become another value.
+    // A value beyond its type comes from a fault elsewhere; it must not become another value.
     if !holds_moment(own, number) {
         return Err(ValueError::Overflow);
     }
