@@ -236,7 +236,8 @@ fn backups_have_limits_beside_them_and_leave_nothing() {
     assert!(figure("compressed_1", "stored_mb_median") * 1e6 < 0.8 * full);
     // Rows side by side lie in few extents, rows all over the table in most of them.
     let [range, scattered] = ["differential_range", "differential_scattered"].map(|name| figure(name, "bytes"));
-    assert!(range < 0.5 * full && scattered > 0.8 * full, "{range} and {scattered} of {full}");
+    // The system's tables, which do not change, are a third of so small a database.
+    assert!(range < 0.2 * full && scattered > 0.5 * full, "{range} and {scattered} of {full}");
     assert!(figure("restore", "bytes") >= full && figure("verify", "bytes") >= full);
     for name in ["load_beside_backup", "load_beside_compressed"] {
         assert!(figure(name, "backups_median") >= 1.0 && figure(name, "loss_percent_median") < 100.0, "{name}");
