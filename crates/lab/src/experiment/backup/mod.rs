@@ -29,7 +29,7 @@ use crate::figures::{amount, median, median_interval, seconds, thousands};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
 use crate::limits::disk::DiskProbe;
-use crate::report::{Case, Grid, Mark, Report, too_short};
+use crate::report::{Case, Grid, Mark, Report};
 
 pub(super) struct BackupExperiment;
 
@@ -44,8 +44,8 @@ const TIMES_ON_DISK: u64 = 9;
 const SCALE_MIN: f64 = 0.000_5;
 /// The part of the limit that a backup and a restore are to reach.
 const OVER_LIMIT: f64 = 0.8;
-/// A backup that takes less time, in seconds, is mostly begin and end.
-const BACKUP_S_MIN: f64 = 0.3;
+/// Of a smaller backup, in bytes, begin and end take too large a part.
+const BACKUP_BYTES_MIN: u64 = 200_000_000;
 
 impl Experiment for BackupExperiment {
     fn name(&self) -> &'static str {
@@ -181,6 +181,12 @@ fn grid(cases: &[Case]) -> Grid {
     grid
 }
 
+/// Why a mark is not judged, if too little was backed up.
+fn too_few_bytes(bytes: u64) -> Option<String> {
+    let megabytes = |bytes: u64| amount(bytes as f64 / 1e6);
+    (bytes < BACKUP_BYTES_MIN).then(|| format!("{} MB, needs {} MB", megabytes(bytes), megabytes(BACKUP_BYTES_MIN)))
+}
+
 fn marks(cases: &[Case]) -> Vec<Mark> {
     let mark = |name: &str, case: &str| {
         let case = cases.iter().find(|found| found.name == case)?;
@@ -191,7 +197,7 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
             bound: OVER_LIMIT,
             at_least: true,
             of: None,
-            too_small: too_short(case.median("elapsed_s")?, BACKUP_S_MIN),
+            too_small: too_few_bytes(case.bytes()),
             interval: median_interval(ratios),
         })
     };
@@ -226,21 +232,20 @@ fn notes(is_direct: bool, megabytes: u64) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn case(name: &str, ratios: &[f64], elapsed_s: f64) -> Case {
-        let mut case = Case::new(name, "BACKUP");
-        ratios.iter().for_each(|ratio| case.push("over_limit", *ratio));
-        case.push("elapsed_s", elapsed_s);
-        case
-    }
-
     #[test]
-    fn the_marks_can_fail_and_short_runs_are_not_judged() {
-        let met = |ratio: f64, elapsed_s: f64| {
-            let cases = [case("full_1", &[ratio], elapsed_s), case("restore", &[ratio], elapsed_s)];
+    fn the_marks_can_fail_and_small_backups_are_not_judged() {
+        let case = |name: &str, ratio: f64, bytes: u64| {
+            let mut case = Case::new(name, "BACKUP");
+            case.push("over_limit", ratio);
+            case.set_bytes(bytes);
+            case
+        };
+        let met = |ratio: f64, bytes: u64| {
+            let cases = [case("full_1", ratio, bytes), case("restore", ratio, bytes)];
             marks(&cases).iter().map(Mark::is_met).collect::<Vec<_>>()
         };
-        assert_eq!(met(0.9, 1.0), [Some(true), Some(true)]);
-        assert_eq!(met(0.5, 1.0), [Some(false), Some(false)]);
-        assert_eq!(met(0.5, 0.01), [None, None]);
+        assert_eq!(met(0.9, BACKUP_BYTES_MIN), [Some(true), Some(true)]);
+        assert_eq!(met(0.5, BACKUP_BYTES_MIN), [Some(false), Some(false)]);
+        assert_eq!(met(0.5, BACKUP_BYTES_MIN - 1), [None, None]);
     }
 }
