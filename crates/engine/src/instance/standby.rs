@@ -3,8 +3,8 @@
 //! A standby is opened over its files: recovery, and all that it writes, go to the standby file, an overlay. The files
 //! and the log stay as `NORECOVERY` leaves them. The next restore closes the standby, drops the overlay and goes on.
 //!
-//! `master` lists a standby as being restored, with another bit and the path of the standby file. Each opening makes the
-//! overlay anew, so nothing in it has to survive a crash.
+//! `master` lists a standby as being restored, with another bit and the path of the standby file. Each opening makes
+//! the overlay anew, so nothing in it has to survive a crash.
 //!
 //! Left to others: the overlay (crate `disk`), what is restored (`restore`).
 
