@@ -490,6 +490,8 @@ errors! {
     NO_DIFFERENTIAL_BASE(3035, 16) "Cannot perform a differential backup for database \"{}\", because a current \
         database backup does not exist. Perform a full database backup by reissuing BACKUP DATABASE, omitting the \
         WITH DIFFERENTIAL option.";
+    BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
+        and cannot be backed up until the entire restore sequence is completed.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
     RESTORE_OF_CURRENT(3102, 16) "RESTORE cannot process database '{}' because it is in use by this session. It is \
@@ -830,6 +832,7 @@ errors! {
     OPTIONS_OF_INSTANCE_DATABASE(5058, 16) "Options cannot be set in database '{}': it is the instance's own.";
     DATABASE_NOT_LOCKED(5061, 16) "ALTER DATABASE failed because a lock could not be placed on database '{}'. Try \
         again later.";
+    WARM_STANDBY(5063, 16) "Database '{}' is in warm standby. A warm-standby database is read-only.";
     COLUMN_NEEDED(5074, 16) "The {} '{}' is dependent on column '{}'.";
     FILE_ACTIVATION(5105, 16) "A file activation error occurred. The physical file name '{}' may be incorrect. \
         Diagnose and correct additional errors, and retry the operation.";

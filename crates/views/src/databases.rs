@@ -76,7 +76,7 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         no,
         database.state.number(),
         database.state.name(),
-        no,
+        database.standby_file.is_some(),
         no,
         no,
         u8::from(database.allows_snapshot),

@@ -97,6 +97,7 @@ impl Instance {
             options: Mutex::new(database.options()),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
+            standby: Mutex::default(),
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(database))),
@@ -229,6 +230,7 @@ impl Instance {
             Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
+        self.drop_standby_file(&entry);
         self.delete_removed_of(&entry);
         released
     }

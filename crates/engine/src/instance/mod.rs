@@ -15,6 +15,7 @@ mod plan;
 mod registry;
 mod restore;
 mod running;
+mod standby;
 mod start;
 
 use std::path::{Path, PathBuf};

@@ -18,6 +18,7 @@ use hobt_instruments::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_log::{LogError, TruncationWait};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
+use super::standby;
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
@@ -66,6 +67,8 @@ pub(super) struct Entry {
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     /// The files of the log, by their ids.
     pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
+    /// The standby file, if the database is a standby: it is opened over its files, which stay as they are.
+    pub(super) standby: Mutex<Option<PathBuf>>,
     /// Data files that were removed from the database and may still exist.
     pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
     /// A thread that opens the database holds `state`, for as long as its recovery takes.
@@ -142,13 +145,7 @@ impl Entry {
             EntryState::Unavailable { state, reason } => return Err(self.unavailable(*state, reason)),
             EntryState::Closed(files) => std::mem::take(files),
         };
-        let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
-        let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
-        let (name, removed) = (self.name.as_str(), self.removed_ids());
-        let old = OldDatabase { id: self.id, name, files, logs: &logs, removed: &removed, ask: &ask };
-        self.is_opening.store(true, Ordering::Release);
-        let opened = Database::open(parts, old);
-        self.is_opening.store(false, Ordering::Release);
+        let opened = self.open_files(files, parts, registry);
         match opened {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
@@ -163,6 +160,26 @@ impl Entry {
                 Err(error)
             }
         }
+    }
+
+    /// Opens the database in its files, or over them.
+    fn open_files(&self, mut files: Vec<DataFile>, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
+        let overlay = match &*self.standby.lock() {
+            Some(path) => Some(standby::put_over(&*parts.disk, path, &mut files).map_err(|error| {
+                let reason = format!("its standby file '{}' cannot be made: {error}", path.display());
+                self.unavailable(DatabaseState::RecoveryPending, &reason)
+            })?),
+            None => None,
+        };
+        let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
+        let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
+        let (name, removed) = (self.name.as_str(), self.removed_ids());
+        let (id, logs) = (self.id, &logs[..]);
+        let old = OldDatabase { id, name, files, logs, removed: &removed, ask: &ask, overlay: overlay.as_ref() };
+        self.is_opening.store(true, Ordering::Release);
+        let opened = Database::open(parts, old);
+        self.is_opening.store(false, Ordering::Release);
+        opened
     }
 
     /// The state, unless the database is being opened: readers of the state do not wait for recovery.
@@ -199,6 +216,7 @@ impl Entry {
             read_committed_snapshot: self.isolation.has(IsolationOption::ReadCommittedSnapshot),
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
             log_files: self.logs.lock().iter().map(|(_, path)| path.clone()).collect(),
+            standby_file: self.standby.lock().clone(),
         }
     }
 }
@@ -226,6 +244,8 @@ pub struct DatabaseDescription {
     pub files: Vec<PathBuf>,
     /// The paths of its log files, by file id.
     pub log_files: Vec<PathBuf>,
+    /// The standby file of a database that is a standby.
+    pub standby_file: Option<PathBuf>,
 }
 
 /// Entries with their users. A new user gets its share of the entry under the lock, and is counted from then on.
@@ -337,6 +357,9 @@ impl Registry {
                 decider.name
             ))
         };
+        if decider.standby.lock().is_some() {
+            return Err(fail("it is a standby, whose log may go on.".to_owned()));
+        }
         // The coordinator counts as used until it has answered, so that no transition begins.
         let _held = held.ok_or_else(|| fail("it is in transition.".to_owned()))?;
         // The coordinator has the lower id, unless a database was attached, so databases wait for each other in one

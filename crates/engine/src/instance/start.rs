@@ -18,6 +18,7 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 use super::file_removal::delete_removed;
 use super::making::Making;
 use super::registry::{Entry, EntryState, Registry};
+use super::standby::STANDBY_FILE;
 use super::{Instance, create};
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{
@@ -25,7 +26,7 @@ use crate::database::{
     primary_filegroup,
 };
 use crate::error::{EngineError, Result, of_catalog};
-use crate::isolation::{IsolationOptions, RESTORING};
+use crate::isolation::{IsolationOptions, RESTORING, STANDBY};
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, LOCK_FILE, resolve_folder};
@@ -224,6 +225,7 @@ impl Start<'_> {
                 TEMPDB => Vec::new(),
                 _ => vec![(log_file::FIRST_LOG_FILE, log_file::log_path(&self.folder.join(file)))],
             }),
+            standby: Mutex::default(),
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(Arc::clone(database)))),
@@ -236,7 +238,15 @@ impl Start<'_> {
         // Of several databases master has the lowest id, so it is always the coordinator.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
         let logs = [log_file::log_path(&path)];
-        let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, removed: &[], ask: &ask };
+        let old = OldDatabase {
+            id: MASTER,
+            name: "master",
+            files: vec![file],
+            logs: &logs,
+            removed: &[],
+            ask: &ask,
+            overlay: None,
+        };
         Database::open(self.parts, old).map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
@@ -320,7 +330,9 @@ impl Start<'_> {
         let listed = |is_log: bool| {
             let mut paths: Vec<(FileId, PathBuf)> = files
                 .iter()
-                .filter(|file| file.database == row.id && file.is_log == is_log && !file.is_removed)
+                .filter(|file| {
+                    file.database == row.id && file.is_log == is_log && !file.is_removed && file.file != STANDBY_FILE
+                })
                 .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
                 .collect();
             paths.sort();
@@ -334,9 +346,12 @@ impl Start<'_> {
         if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
             return Err(EngineError::Statement(errors::DATABASE_LISTED_WRONGLY.with([&row.name])));
         }
+        let is_standby = |file: &&DatabaseFileRow| file.database == row.id && file.file == STANDBY_FILE;
+        let standby = files.iter().find(is_standby).filter(|_| row.isolation & STANDBY != 0);
+        let standby = standby.map(|file| self.allowed.path_of(&file.path.0));
         let state = if row.is_offline {
             EntryState::offline()
-        } else if row.isolation & RESTORING != 0 {
+        } else if standby.is_none() && row.isolation & RESTORING != 0 {
             EntryState::restoring()
         } else {
             inspect(self.disk, &paths, row.guid)
@@ -346,13 +361,15 @@ impl Start<'_> {
             EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),
             EntryState::Open(_) | EntryState::Unavailable { .. } => None,
         };
+        let options = boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default();
         Ok(Entry {
             id,
             name: row.name.clone(),
             guid: row.guid,
             created: row.created.0,
             isolation: Arc::new(IsolationOptions::of_bits(row.isolation)),
-            options: Mutex::new(boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default()),
+            options: Mutex::new(DatabaseOptions { is_read_only: standby.is_some() || options.is_read_only, ..options }),
+            standby: Mutex::new(standby),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(state)),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),

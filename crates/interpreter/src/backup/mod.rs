@@ -197,14 +197,14 @@ impl Maintenance<'_, '_> {
             let elapsed = done.elapsed;
             (done, elapsed)
         };
-        if done.ends_before_stop && options.end.as_ref() != Some(&RestoreEnd::NoRecovery) {
+        if done.ends_before_stop && matches!(options.end, None | Some(RestoreEnd::Recovery)) {
             self.batch.send_message(Message::of(position.line, errors::STOP_NOT_REACHED.error()))?;
         }
         let verb = if is_log { "RESTORE LOG" } else { "RESTORE DATABASE" };
         self.say_processed(verb, &done.facts, done.position, &name, elapsed, position)
     }
 
-    /// `RESTORE DATABASE … WITH RECOVERY`, without a backup.
+    /// `RESTORE DATABASE … WITH RECOVERY | STANDBY`, without a backup.
     fn recover_alone(
         &mut self,
         instance: &Instance,
@@ -212,9 +212,13 @@ impl Maintenance<'_, '_> {
         end: &RestoreEnd,
         position: Position,
     ) -> Result<(), Failure> {
-        if *end == RestoreEnd::Recovery {
+        if *end != RestoreEnd::NoRecovery {
             let since = std::time::Instant::now();
-            instance.recover_restored(name).map_err(|error| error.to_sql_error().at(position))?;
+            let done = match end {
+                RestoreEnd::Standby(path) => instance.stand_by(name, path),
+                RestoreEnd::Recovery | RestoreEnd::NoRecovery => instance.recover_restored(name),
+            };
+            done.map_err(|error| error.to_sql_error().at(position))?;
             let done = errors::BACKUP_PROCESSED.with([
                 &"RESTORE DATABASE",
                 &0,

@@ -42,6 +42,9 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::BACKUP_OF_TEMPDB.with([&entry.name])));
         }
+        if entry.standby.lock().is_some() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_STANDBY.with([&entry.name])));
+        }
         if let Ok(database) = self.database_by_id(entry.id) {
             self.check_chain(&database)?;
         }

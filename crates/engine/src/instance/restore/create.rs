@@ -100,7 +100,7 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::RESTORE_OF_MASTER.with([&entry.name])));
         }
-        let is_restoring = entry.state.lock().is_restoring();
+        let is_restoring = entry.standby.lock().is_some() || entry.state.lock().is_restoring();
         if request.replaces {
             return Ok(());
         }
@@ -201,6 +201,7 @@ impl Instance {
         // Another database may have got a place of it while it was OFFLINE.
         let is_own = |path: &&Path| !is_of_another(&*self.disk, path, &entry.guid);
         self.remove_files(all.into_iter().filter(is_own));
+        self.drop_standby_file(entry);
     }
 
     /// Makes the files and writes everything that the backup has.
@@ -325,13 +326,16 @@ impl Instance {
         }
     }
 
-    /// A database that is being restored.
-    pub(super) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
+    /// A database that is being restored, or is a standby.
+    pub(in crate::instance) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
         let missing = || EngineError::Statement(errors::RESTORE_NO_DATABASE.with([&name]));
         let entry = self.registry.named(name).ok_or_else(missing)?;
-        let state = entry.state_unless_opening();
-        let is_restoring = state.is_some_and(|state| state.is_restoring());
-        if is_restoring { Ok(entry) } else { Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())) }
+        let is_restoring = entry.state_unless_opening().is_some_and(|state| state.is_restoring());
+        let is_standby = entry.standby.lock().is_some();
+        match is_restoring || is_standby {
+            true => Ok(entry),
+            false => Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())),
+        }
     }
 
     /// Opens the data files of a database that is being restored.
