@@ -229,6 +229,7 @@ impl Instance {
             Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
+        self.forget_page_restore(&entry);
         self.delete_removed_of(&entry);
         released
     }
@@ -290,8 +291,8 @@ pub(super) fn delete_database(
     Ok(())
 }
 
-/// Why a database cannot be dropped while it decides on transactions for others.
-fn untold_participants(untold: &[Untold]) -> String {
+/// Why a database cannot be dropped, or overwritten, while it decides on transactions for others.
+pub(super) fn untold_participants(untold: &[Untold]) -> String {
     let told = |Untold { database, why }: &Untold| match why.as_str() {
         "" => format!("'{database}'"),
         why => format!("'{database}' ({})", why.trim_end_matches('.')),

@@ -48,7 +48,7 @@ pub use clone::CloneOptions;
 pub use create::Created;
 pub use extension::ExtensionDescription;
 pub use registry::{DatabaseDescription, DatabaseUse};
-pub use restore::{RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
+pub use restore::{RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
 
 /// A folder of databases that is open.
 pub struct Instance {

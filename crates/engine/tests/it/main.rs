@@ -3,6 +3,7 @@
 mod across;
 mod attach;
 mod backup;
+mod backup_faults;
 mod damage;
 mod databases;
 mod definitions;
@@ -17,6 +18,7 @@ mod indexes;
 mod log_files;
 mod log_full;
 mod on_disk;
+mod page_restore;
 mod recovery_models;
 mod recovery_start;
 mod restart;
