@@ -266,8 +266,8 @@ mod tests {
         assert!((0..cut.len()).step_by(97).all(|end| RolledPages::decode(&cut[..end]).is_none()));
     }
 
-    /// A run is allocated behind the copy: what a load writes there may not be in the log. The whole page in the log, or
-    /// a copy in a backup of the log, makes it known again.
+    /// A run is allocated behind the copy: what a load writes there may not be in the log. The whole page in the log,
+    /// or a copy in a backup of the log, makes it known again.
     #[test]
     fn a_page_of_a_run_that_was_allocated_since_is_missing() {
         let map = id(MAP_PAGE_IN_INTERVAL);

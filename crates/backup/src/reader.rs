@@ -152,8 +152,8 @@ impl Media {
         })
     }
 
-    /// Refuses a media set in which a set that was complete once cannot be read. What comes behind it is not listed, and
-    /// must not be overwritten.
+    /// Refuses a media set in which a set that was complete once cannot be read. What comes behind it is not listed,
+    /// and must not be overwritten.
     ///
     /// # Errors
     /// There is one.

@@ -48,6 +48,7 @@
 //!   backup_media / backup_set / backup_label / verify_backup       what backup files hold
 //!   backup_history() -> Vec<(i32, HistoryEntry)>                   delete_backup_history(&[i32])
 //!   start_buffer_pool_extension(path, bytes)                       stop_…()    buffer_pool_extension() shows it
+//!   databases_recovering() -> Vec<RecoveringDatabase>              transactions_undone() -> Vec<UndoneTransaction>
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.
 //!
@@ -108,7 +109,7 @@ pub use hobt_backup::{Guid, HistoryEntry, Media, MediaLabel, Opening, SetFacts, 
 pub use hobt_buffer::ExtensionStatistics;
 pub use hobt_instruments::time_of_day;
 pub use hobt_log::TruncationWait;
-pub use hobt_txn::DelayedDurability;
+pub use hobt_txn::{DelayedDurability, RECOVERED_SESSION};
 pub use instance::{
     BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
     ExtensionDescription, Instance, ObserveBackup, RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest,
@@ -118,7 +119,7 @@ pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions, TargetRecoveryTime};
-pub use recovery_progress::{RecoveryObserver, RecoveryProgress};
+pub use recovery_progress::{RecoveringDatabase, RecoveryObserver, RecoveryProgress};
 pub use settings::{
     InDoubtResolution, InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS,
     TRACE_NO_READ_AHEAD,

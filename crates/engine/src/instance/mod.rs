@@ -37,6 +37,7 @@ use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB, Und
 use crate::error::{EngineError, Result};
 use crate::missing_index::MissingIndexes;
 use crate::path::AllowedFolders;
+use crate::recovery_progress::RecoveringDatabase;
 use crate::settings::{InstanceSettings, RuntimeSettings};
 use crate::spill::SpillFiles;
 use registry::{EntryState, Registry};
@@ -334,6 +335,11 @@ impl Instance {
             _ => None,
         });
         open.flat_map(|database| database.transactions_undone()).collect()
+    }
+
+    /// The databases that are being recovered.
+    pub fn databases_recovering(&self) -> Vec<RecoveringDatabase> {
+        self.parts.recoveries.now()
     }
 
     /// Writes and syncs the changes in all open databases. Blocks.

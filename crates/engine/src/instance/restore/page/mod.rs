@@ -6,9 +6,9 @@
 //! RECOVERY                the live log, to its end                          → the data files; the database opens
 //! ```
 //!
-//! The data files keep what they have until `RECOVERY`; the pages are rolled forward in work files beside the first data
-//! file ([`work_file`]). `master` lists the database as being restored once these are there. So a crash leaves either
-//! the database as it was, or one that is restoring and whose last statement is repeated.
+//! The data files keep what they have until `RECOVERY`; the pages are rolled forward in work files beside the first
+//! data file ([`work_file`]). `master` lists the database as being restored once these are there. So a crash leaves
+//! either the database as it was, or one that is restoring and whose last statement is repeated.
 //!
 //! Left to others: redo of a page ([`hobt_access::RolledPages`]), the recovery of the database, which may be one that a
 //! crash has left.
@@ -29,10 +29,11 @@ use hobt_page::{INTERVAL_PAGES, RESERVED_PAGES};
 use super::{Outcome, RestoreDone, RestoreEnd, RestoreRequest, Source};
 use crate::DatabaseState;
 use crate::data_file::DataFile;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, of_catalog};
 use crate::instance::Instance;
 use crate::instance::create::is_system;
 use crate::instance::registry::{Entry, EntryState, Transition};
+use crate::isolation::STANDBY;
 use crate::options::{DatabaseOptions, RecoveryModel};
 
 /// The most pages that are restored at once, as in SQL Server.
@@ -50,8 +51,8 @@ pub(super) struct PageRestore {
 }
 
 impl PageRestore {
-    /// Adds what was restored before. The log is read again from where the first of all pages needs it, with the layouts
-    /// of that position.
+    /// Adds what was restored before. The log is read again from where the first of all pages needs it, with the
+    /// layouts of that position.
     fn beside(self, before: PageRestore) -> Result<PageRestore> {
         let (base, writes) = (self.base, before.writes);
         let is_first = self.position < before.position;
@@ -97,6 +98,11 @@ impl Instance {
         }
         if entry.guid[..4] != facts.database_guid.0[..4] {
             return Err(EngineError::Statement(errors::RESTORE_OTHER_DATABASE.with([&entry.name])));
+        }
+        let (rows, _) = self.master()?.listed_databases().map_err(|error| of_catalog("master", error))?;
+        if rows.iter().any(|row| row.id == entry.id.0.cast_signed() && row.isolation & STANDBY != 0) {
+            // What was undone for its readers is not in its log.
+            return Err(EngineError::Statement(errors::BACKUP_OPTIONS_CONFLICT.with([&"page", &"standby"])));
         }
         let source = Source { media: &media, place: &place };
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
