@@ -29,6 +29,7 @@ mod page_set;
 mod read_ahead;
 mod recovery;
 mod redo;
+mod rolled_pages;
 mod row_store;
 pub mod scan;
 mod storage;
@@ -48,6 +49,7 @@ pub use log_record::runs_loaded_by;
 pub use recovery::{
     AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
 };
+pub use rolled_pages::RolledPages;
 pub use row_store::RowStore;
 pub use storage::deal::{FileShare, Fill};
 pub use storage::{Allocated, CopyWatch, DataFile, DataFileDescription, Storage, StorageSettings, WrittenRun};

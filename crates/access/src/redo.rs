@@ -16,7 +16,7 @@ use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PageId};
 use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_instruments::planted::{self, Bug};
 use hobt_log::{Record, Recovered};
-use hobt_page::{PageChange, PageDamage, PageHeader, PageType, apply};
+use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 
 use crate::log_record::{StorageRecord, Undo, kind};
 use crate::recovery::{KnownHobt, Progress};
@@ -121,6 +121,38 @@ fn redo_by(
     })
 }
 
+/// Makes changes of a record in a page again, in order. `layout` is that of the rows of their HOBT.
+pub(crate) fn redo_changes(
+    page: &mut PageBytes,
+    layout: Option<&RowLayout>,
+    changes: &[PageChange],
+) -> Result<(), PageDamage> {
+    for change in changes {
+        let rows = layout.filter(|_| match change {
+            PageChange::Format { header } => header.page_type == PageType::Row,
+            _ => true,
+        });
+        change.check(page, rows)?;
+        if apply(page, rows, change)?.is_none() {
+            return Err(PageDamage::Structure { rule: "a change that had room once and has none now" });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the first of these changes determines the page's whole content.
+pub(crate) fn stand_alone(changes: &[PageChange]) -> bool {
+    matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }))
+}
+
+/// The page of a record of [`kind::CHANGE`], without decoding the rest; a page of no file if there is none.
+pub(crate) fn page_of_change(record: &Record) -> PageId {
+    // The page is behind the flags.
+    let bytes = record.payload.get(1..7).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+    let [file, high, a, b, c, d] = bytes.unwrap_or_default();
+    PageId::new(FileId(u16::from_le_bytes([file, high])), u32::from_le_bytes([a, b, c, d]))
+}
+
 /// The worker that has a page.
 fn worker_of(page: PageId, workers: usize) -> usize {
     // Neighbouring pages have different workers: rows that are inserted in order change one page after the other.
@@ -150,10 +182,7 @@ impl Dealer {
         let workers = self.hands.len();
         match record.kind {
             kind::CHANGE => {
-                // The page is behind the flags.
-                let bytes = record.payload.get(1..7).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-                let [file, high, a, b, c, d] = bytes.unwrap_or_default();
-                let page = PageId::new(FileId(u16::from_le_bytes([file, high])), u32::from_le_bytes([a, b, c, d]));
+                let page = page_of_change(&record);
                 self.give(worker_of(page, workers), Arc::new(record))
             }
             // Its pages may have several workers.
@@ -240,24 +269,13 @@ impl Worker<'_> {
         }
         // It may have been written before the crash: whether it was is not known any more.
         file.pool_file().written().note(id.number, 1);
-        let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
+        let stands_alone = stand_alone(changes);
         let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
         if PageHeader::lsn_of(&page) >= record.lsn || (planted::has(Bug::NoRedo) && !stands_alone) {
             return Ok(());
         }
         let layout = self.hobts.get(&hobt).map(|hobt| &*hobt.rows);
-        for change in changes {
-            let rows = layout.filter(|_| match change {
-                PageChange::Format { header } => header.page_type == PageType::Row,
-                _ => true,
-            });
-            change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
-            let applied = apply(&mut page, rows, change).map_err(|damage| self.storage.damaged(id, damage))?;
-            if applied.is_none() {
-                let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
-                return Err(self.storage.damaged(id, damage));
-            }
-        }
+        redo_changes(&mut page, layout, changes).map_err(|damage| self.storage.damaged(id, damage))?;
         PageHeader::stamp_lsn(&mut page, record.lsn);
         self.redone.changes += 1;
         Ok(())

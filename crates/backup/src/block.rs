@@ -17,6 +17,7 @@ use std::path::Path;
 
 use hobt_base::crc32c;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_instruments::{Wait, WaitType};
 
 use crate::BackupError;
 use crate::facts::Guid;
@@ -249,19 +250,27 @@ impl BlockBuffer {
     /// was compressed.
     pub(crate) fn read(&mut self, file: &dyn DiskFile, position: u64) -> Result<(BlockHeader, &[u8]), BackupError> {
         let header = read_header(file, position, &mut self.block)?;
+        self.read_known(file, &header).map(|payload| (header, payload))
+    }
+
+    /// Reads the block that has this header, at once. Its checksum must be right.
+    pub(crate) fn read_known(&mut self, file: &dyn DiskFile, header: &BlockHeader) -> Result<&[u8], BackupError> {
+        let position = header.position;
         let damaged = |what| BackupError::damaged(file.path(), position, what);
         let (stored, payload) = (header.stored as usize, header.payload as usize);
         self.block.set_len(block_bytes(stored));
-        if stored > 0 {
-            file.read_at(&mut self.block[UNIT..], position + UNIT as u64)
-                .map_err(|error| cut_short(error, file, position))?;
+        let wait = Wait::begin(WaitType::BackupIo);
+        file.read_at(&mut self.block, position).map_err(|error| cut_short(error, file, position))?;
+        drop(wait);
+        if BlockHeader::read(&self.block) != Ok(*header) {
+            return Err(damaged("a block has changed"));
         }
         let claimed = u32::from_le_bytes(self.block[..4].try_into().expect("four bytes"));
         if claimed != checksum_of(&self.block[..FIELDS_END], crc32c(&self.block[UNIT..UNIT + stored])) {
             return Err(damaged("the checksum of a block is wrong"));
         }
         if !header.is_compressed {
-            return Ok((header, &self.block[UNIT..UNIT + payload]));
+            return Ok(&self.block[UNIT..UNIT + payload]);
         }
         if self.packed.is_none() {
             self.packed = Some(AlignedBuffer::new(BLOCK_BYTES_MAX)?);
@@ -270,7 +279,7 @@ impl BlockBuffer {
         packed.set_len(BLOCK_BYTES_MAX);
         let room = &mut packed[UNIT..UNIT + payload];
         match zstd::bulk::decompress_to_buffer(&self.block[UNIT..UNIT + stored], room) {
-            Ok(bytes) if bytes == payload => Ok((header, &packed[UNIT..UNIT + payload])),
+            Ok(bytes) if bytes == payload => Ok(&packed[UNIT..UNIT + payload]),
             _ => Err(damaged("a payload cannot be decompressed")),
         }
     }
@@ -289,6 +298,7 @@ impl Packed<'_> {
         header.write(self.bytes);
         let checksum = checksum_of(&self.bytes[..FIELDS_END], self.checksum);
         self.bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        let _wait = Wait::begin(WaitType::BackupIo);
         Ok(file.write_at(self.bytes, header.position)?)
     }
 }
@@ -300,7 +310,9 @@ pub(crate) fn read_header(
     buffer: &mut AlignedBuffer,
 ) -> Result<BlockHeader, BackupError> {
     buffer.set_len(UNIT);
+    let wait = Wait::begin(WaitType::BackupIo);
     file.read_at(buffer, position).map_err(|error| cut_short(error, file, position))?;
+    drop(wait);
     let header = BlockHeader::read(buffer).map_err(|none| no_block(none, file.path(), position))?;
     if header.position != position {
         return Err(BackupError::damaged(file.path(), position, "a block lies where another one belongs"));

@@ -51,6 +51,11 @@ pub enum BackupError {
         /// Whether the file belongs to another media set, or is given twice.
         is_other: bool,
     },
+    /// The list of the database's files is longer than a block.
+    TooManyFiles {
+        /// A file of the media set.
+        path: PathBuf,
+    },
     /// There is no backup set of this number.
     NoSuchSet {
         /// The number.
@@ -83,6 +88,9 @@ impl fmt::Display for BackupError {
             }
             BackupError::Stripes { path, .. } => {
                 write!(f, "'{}' belongs to another media set, or is given twice", path.display())
+            }
+            BackupError::TooManyFiles { path } => {
+                write!(f, "the database has more files than a backup set in '{}' can list", path.display())
             }
             BackupError::NoSuchSet { number } => write!(f, "there is no backup set {number}"),
         }

@@ -249,7 +249,7 @@ pub enum HistoryEntry {
         database: String,
         /// Who restored it.
         user: String,
-        /// `D`, `I`, `L`, or `V` for a verification.
+        /// `D`, `I` or `L`: the kind of the backup set.
         kind: String,
         /// The backup set.
         set: Guid,

@@ -17,6 +17,8 @@ pub struct Media {
     behind_label: Vec<u64>,
     sets: Vec<SetPlace>,
     is_cut_short: bool,
+    /// A backup set behind the last complete one that was complete once: the file, and the position in it.
+    damaged: Option<(usize, u64)>,
 }
 
 impl std::fmt::Debug for Media {
@@ -84,6 +86,7 @@ impl Media {
             files: labelled.into_iter().map(|(.., file)| file).collect(),
             sets: Vec::new(),
             is_cut_short: false,
+            damaged: None,
         };
         media.list()?;
         Ok(media)
@@ -141,9 +144,22 @@ impl Media {
     pub fn set(&self, number: u32) -> Result<&SetPlace, BackupError> {
         let found = self.sets.iter().find(|set| set.number == number);
         found.ok_or_else(|| match self.is_cut_short && number as usize == self.sets.len() + 1 {
-            true => BackupError::CutShort { path: self.files[0].path().to_path_buf() },
+            true => self
+                .check_end()
+                .err()
+                .unwrap_or_else(|| BackupError::CutShort { path: self.files[0].path().to_path_buf() }),
             false => BackupError::NoSuchSet { number },
         })
+    }
+
+    /// Refuses a media set in which a set that was complete once cannot be read. What comes behind it is not listed,
+    /// and must not be overwritten.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(crate) fn check_end(&self) -> Result<(), BackupError> {
+        let Some((place, position)) = self.damaged else { return Ok(()) };
+        Err(BackupError::damaged(self.files[place].path(), position, "a backup set that was complete cannot be read"))
     }
 
     /// Where the backup sets of a file begin.
@@ -175,11 +191,37 @@ impl Media {
                 });
                 continue;
             }
-            for (file, position) in self.files.iter().zip(&positions) {
-                self.is_cut_short |= file.size()? > *position;
+            for (place, position) in positions.iter().enumerate() {
+                self.is_cut_short |= self.files[place].size()? > *position;
+                if self.damaged.is_none() && self.was_complete(place, *position, number)? {
+                    self.damaged = Some((place, *position));
+                }
             }
             return Ok(());
         }
+    }
+
+    /// Whether the backup set that begins at `position` in a file was complete once: its begin block names its end,
+    /// which is written when everything else is durable, or a later backup set comes behind it.
+    fn was_complete(&self, place: usize, position: u64, number: u32) -> Result<bool, BackupError> {
+        let file = &*self.files[place];
+        let mut unit = AlignedBuffer::new(UNIT)?;
+        let (mut at, size) = (position, file.size()?);
+        while at.checked_add(UNIT as u64).is_some_and(|end| end <= size) {
+            let header = none_if_damaged(read_header(file, at, &mut unit))?;
+            let Some(header) = header.filter(|header| header.media == self.label.media) else {
+                at += UNIT as u64;
+                continue;
+            };
+            if header.set > number {
+                return Ok(true);
+            }
+            if at == position && header.kind == BlockKind::Begin {
+                return Ok(header.link > position);
+            }
+            at += header.block_bytes();
+        }
+        Ok(false)
     }
 
     /// The backup set that begins at `position` in a file; `None` if there is no complete one.

@@ -29,6 +29,14 @@ struct Cursor {
     unit: AlignedBuffer,
 }
 
+impl Cursor {
+    fn go_behind(&mut self, block: &BlockHeader) {
+        self.position += block.block_bytes();
+        self.ordinal += 1;
+        self.next = None;
+    }
+}
+
 struct Stripe {
     file: Arc<dyn DiskFile>,
     end: u64,
@@ -86,8 +94,22 @@ impl SetReader {
     /// # Errors
     /// A block is damaged or missing; a device's error.
     pub fn next_data<'b>(&self, pass: u32, buffer: &'b mut BlockBuffer) -> Result<Option<SavedBlock<'b>>, BackupError> {
-        let is_wanted = |header: &BlockHeader| header.kind == BlockKind::Data && header.content.pass == pass;
-        self.take(&is_wanted, buffer)
+        self.next_data_of(pass, &|_| true, buffer)
+    }
+
+    /// A block of data of this pass that `is_wanted`; `None` if there is no more. The others are gone over, without
+    /// reading what they hold. Blocks while it is read.
+    ///
+    /// # Errors
+    /// A block is damaged or missing; a device's error.
+    pub fn next_data_of<'b>(
+        &self,
+        pass: u32,
+        is_wanted: &dyn Fn(&Content) -> bool,
+        buffer: &'b mut BlockBuffer,
+    ) -> Result<Option<SavedBlock<'b>>, BackupError> {
+        let is_next = |header: &BlockHeader| header.kind == BlockKind::Data && header.content.pass == pass;
+        self.take(&is_next, is_wanted, buffer)
     }
 
     /// The block of the log whose first record is at `first`; `None` if there is none. Behind all data.
@@ -96,7 +118,7 @@ impl SetReader {
     /// A block is damaged or missing; a device's error.
     pub fn next_log<'b>(&self, first: u64, buffer: &'b mut BlockBuffer) -> Result<Option<SavedBlock<'b>>, BackupError> {
         let is_wanted = |header: &BlockHeader| header.kind == BlockKind::Log && header.content.first == first;
-        self.take(&is_wanted, buffer)
+        self.take(&is_wanted, &|_| true, buffer)
     }
 
     /// Checks that every block was read.
@@ -115,27 +137,28 @@ impl SetReader {
         Ok(())
     }
 
+    /// Takes the next block of a stripe that `is_next`, in turn, and goes over those that nobody wants.
     fn take<'b>(
         &self,
-        is_wanted: &dyn Fn(&BlockHeader) -> bool,
+        is_next: &dyn Fn(&BlockHeader) -> bool,
+        is_wanted: &dyn Fn(&Content) -> bool,
         buffer: &'b mut BlockBuffer,
     ) -> Result<Option<SavedBlock<'b>>, BackupError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for step in 0..self.stripes.len() {
             let stripe = &self.stripes[(turn + step) % self.stripes.len()];
             let mut cursor = stripe.cursor.lock();
-            let header = stripe.peek(&mut cursor, self.media, self.set)?;
-            if !is_wanted(&header) {
+            let mut header = stripe.peek(&mut cursor, self.media, self.set)?;
+            while is_next(&header) && !is_wanted(&header.content) {
+                cursor.go_behind(&header);
+                header = stripe.peek(&mut cursor, self.media, self.set)?;
+            }
+            if !is_next(&header) {
                 continue;
             }
-            cursor.position += header.block_bytes();
-            cursor.ordinal += 1;
-            cursor.next = None;
+            cursor.go_behind(&header);
             drop(cursor);
-            let (read, payload) = buffer.read(&*stripe.file, header.position)?;
-            if read != header {
-                return Err(BackupError::damaged(stripe.file.path(), header.position, "a block has changed"));
-            }
+            let payload = buffer.read_known(&*stripe.file, &header)?;
             return Ok(Some(SavedBlock { content: header.content, payload }));
         }
         Ok(None)
@@ -150,9 +173,7 @@ impl Stripe {
         if header.kind != BlockKind::Begin {
             return Err(BackupError::damaged(self.file.path(), header.position, "a backup set without its beginning"));
         }
-        cursor.position += header.block_bytes();
-        cursor.ordinal += 1;
-        cursor.next = None;
+        cursor.go_behind(&header);
         Ok(())
     }
 

@@ -54,7 +54,8 @@ impl MediaWriter {
     /// locked by the caller. Backup sets that go are gone when it returns. Blocks.
     ///
     /// # Errors
-    /// The files are not one whole media set, or no backups; a device's error.
+    /// The files are not one whole media set, or no backups; a backup set in them is damaged, and would be overwritten
+    /// with those behind it; a device's error.
     pub fn open(
         files: Vec<Arc<dyn DiskFile>>,
         opening: Opening,
@@ -65,6 +66,9 @@ impl MediaWriter {
             return MediaWriter::format(files, label);
         }
         let media = Media::open(files)?;
+        if opening == Opening::Append {
+            media.check_end()?;
+        }
         let sets = if opening == Opening::Init { &[][..] } else { media.sets() };
         let mut stripes = Vec::new();
         for (place, file) in media.files().iter().enumerate() {
@@ -159,8 +163,7 @@ fn put_facts(
     payload: &[u8],
 ) -> Result<(), BackupError> {
     if payload.len() > PAYLOAD_BYTES_MAX {
-        let what = "the database has more files than a backup set can list".to_owned();
-        return Err(BackupError::NotBackup { path: stripe.file.path().to_path_buf(), what });
+        return Err(BackupError::TooManyFiles { path: stripe.file.path().to_path_buf() });
     }
     buffer.payload_mut(payload.len()).copy_from_slice(payload);
     let packed = buffer.pack(payload.len(), false)?;

@@ -283,6 +283,7 @@ errors! {
         HAVING clause or select list, and the column being aggregated is an outer reference.";
     INVALID_OPTION_VALUE(1020, 16) "The value {} of the query hint {} is out of range: use 0 to {}.";
     GRANT_PERCENT_ORDER(1020, 16) "MIN_GRANT_PERCENT, {}, is more than MAX_GRANT_PERCENT, {}: give a smaller one.";
+    RESTORED_PAGES(1020, 16) "RESTORE DATABASE … PAGE names {} pages: name 1 to {}.";
     OPTION_OUT_OF_RANGE(1020, 16) "The value of {} is out of range: use 0 to {}.";
     INVALID_PARAMETER_1(1023, 15) "Invalid parameter 1 specified for {}.";
     GOTO_INTO_TRY(1026, 15) "GOTO cannot be used to jump into a TRY or CATCH scope.";
@@ -476,6 +477,8 @@ errors! {
         compiled.";
     NOT_A_PROCEDURE(2809, 16) "The request for procedure '{}' failed because '{}' is no procedure object.";
     UNKNOWN_PROCEDURE(2812, 16) "Could not find stored procedure '{}'.";
+    BACKUP_NOT_IN_HISTORY(3009, 16) "Could not insert a backup or restore history/detail record in the msdb database. \
+        This may indicate a problem with the msdb database. The backup/restore operation was still successful. ({})";
     BACKUP_TERMINATED(3013, 16) "{} is terminating abnormally.";
     BACKUP_PROCESSED(3014, 10) "{} successfully processed {} pages in {} seconds ({} MB/sec).";
     BACKUP_IN_PROGRESS(3023, 16) "Backup, file manipulation operations (such as ALTER DATABASE ADD FILE) and \
@@ -494,10 +497,17 @@ errors! {
         and cannot be backed up until the entire restore sequence is completed.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
+    RESTORE_UNTOLD(3101, 16) "Exclusive access could not be obtained because the database \"{}\" is in use{}.";
     RESTORE_OF_CURRENT(3102, 16) "RESTORE cannot process database '{}' because it is in use by this session. It is \
         recommended that the master database be used when performing this operation.";
     RESTORE_OF_MASTER(3108, 16) "RESTORE cannot replace the database '{}' of the running instance. Start a new \
         instance and attach the users' databases there.";
+    CONTROL_PAGE(3111, 16) "Page ({}) is a control page which cannot be restored in isolation. To repair this page, the \
+        entire file must be restored.";
+    PAGES_UNDER_SIMPLE(3115, 16) "The database is using the simple recovery model. It is not possible to restore a \
+        subset of the read-write data.";
+    PAGES_OF_ANOTHER_PATH(3116, 16) "The supplied backup is not on the same recovery path as the database, and is \
+        ineligible for a restore of single pages.";
     NO_ROLL_FORWARD(3117, 16) "The log or differential backup cannot be restored because no files are ready to \
         rollforward.";
     RESTORE_NO_DATABASE(3118, 16) "The database \"{}\" does not exist. RESTORE can only create a database when \
@@ -517,11 +527,20 @@ errors! {
         WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the WITH REPLACE or WITH \
         STOPAT clause of the RESTORE statement to just overwrite the contents of the log.";
     BACKUP_NEWER(3169, 16) "The backup on device '{}' was made by a version of hobt that is later than this one: {}.";
+    PAGE_DAMAGED_IN_BACKUP(3183, 16) "RESTORE detected an error on page ({}) in database \"{}\" as read from the backup \
+        set.";
     NO_BACKUP_CHECKSUMS(3187, 16) "RESTORE WITH CHECKSUM cannot be specified because the backup set does not contain \
         checksum information.";
     BACKUP_SET_DAMAGED(3189, 16) "Damage to the backup set was detected. ({})";
+    PAGE_BEHIND_END(3194, 16) "Page ({}) is beyond the end of the file. Only pages that are in the current range of the \
+        file can be restored.";
+    PAGE_NOT_IN_BACKUP(3195, 16) "Page ({}) cannot be restored from this backup set, which does not have it. Use a later \
+        full or differential backup.";
+    PAGE_NOT_IN_LOG(3195, 16) "Page ({}) cannot be restored: a load has filled its extent past the log since the last \
+        backup that has it. Restore it from a later backup, or the whole database.";
     BACKUP_DEVICE(3201, 16) "Cannot open backup device '{}'. Operating system error {}.";
     BACKUP_WRITE(3202, 16) "Write on \"{}\" failed: {}";
+    BACKUP_LISTS_TOO_MUCH(3202, 16) "Write on \"{}\" failed: the database has more files than a backup set can list.";
     BACKUP_READ(3203, 16) "Read on \"{}\" failed: {}";
     TOO_MANY_BACKUP_DEVICES(3205, 16) "Too many backup devices specified for backup or restore; only 64 are allowed.";
     NO_BACKUP_DEVICE(3206, 16) "Backup device '{}' does not exist. Name a file: DISK = 'path'.";

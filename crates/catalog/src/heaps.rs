@@ -1,7 +1,7 @@
 //! The heaps of the system tables: reading and writing their rows.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use hobt_access::{Hobt, Storage};
 use hobt_base::{FilegroupId, PageId, SlotId};
@@ -24,6 +24,8 @@ pub struct SystemHeaps {
     pub(crate) heaps: Vec<SystemHeap>,
     /// Held shared while rows are read, and exclusively while a heap is written anew.
     pub(crate) readers: Ranked<RwLock<()>>,
+    /// The largest number of an entry of the history; 0 before the first one is added.
+    pub(crate) last_in_history: AtomicI32,
 }
 
 /// The heap of a system table.
@@ -83,7 +85,11 @@ impl SystemHeaps {
     }
 
     fn of(heaps: Vec<SystemHeap>) -> SystemHeaps {
-        SystemHeaps { heaps, readers: Ranked::new(Rank::SystemRows, RwLock::new(())) }
+        SystemHeaps {
+            heaps,
+            readers: Ranked::new(Rank::SystemRows, RwLock::new(())),
+            last_in_history: AtomicI32::new(0),
+        }
     }
 
     /// The entries for the boot page.

@@ -1,5 +1,7 @@
 //! The history of backups and restores, in `master`: texts of which the engine knows the form.
 
+use std::sync::atomic::Ordering;
+
 use hobt_txn::StatementContext;
 
 use crate::error::CatalogError;
@@ -29,9 +31,13 @@ impl SystemHeaps {
     /// # Errors
     /// As of any insert; the statement's roll-back undoes it.
     pub fn add_to_history(&self, ctx: &StatementContext, entry: &str) -> Result<i32, CatalogError> {
-        let rows = self.rows::<ValueRow>()?;
-        let last = rows.iter().filter(|row| row.class == CLASS).map(|row| row.id).max().unwrap_or(0);
+        // The caller excludes others. The entries are read once: they may be many, and long.
+        let mut last = self.last_in_history.load(Ordering::Relaxed);
+        if last == 0 {
+            self.visit(&mut |row: ValueRow, _, _| last = last.max(if row.class == CLASS { row.id } else { 0 }))?;
+        }
         let number = last.saturating_add(1);
+        self.last_in_history.store(number, Ordering::Relaxed);
         self.insert_long(ctx, ValueClass::History, number, 0, Some(entry.as_bytes()))?;
         Ok(number)
     }

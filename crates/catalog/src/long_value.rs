@@ -79,7 +79,7 @@ impl SystemHeaps {
     }
 }
 
-/// All long values of a database, assembled from their pieces.
+/// All long values of a database but the history of backups, assembled from their pieces.
 #[derive(Debug)]
 pub(crate) struct LongValues {
     values: HashMap<Key, Option<Vec<u8>>>,
@@ -87,7 +87,14 @@ pub(crate) struct LongValues {
 
 impl LongValues {
     pub(crate) fn read(heaps: &SystemHeaps) -> Result<LongValues, CatalogError> {
-        LongValues::assemble(heaps.rows()?)
+        let mut rows = Vec::new();
+        heaps.visit(&mut |row: ValueRow, _, _| {
+            // They grow with every backup, and belong to no object.
+            if row.class != ValueClass::History as u8 {
+                rows.push(row);
+            }
+        })?;
+        LongValues::assemble(rows)
     }
 
     pub(crate) fn assemble(mut rows: Vec<ValueRow>) -> Result<LongValues, CatalogError> {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hobt_base::SqlError;
-use hobt_engine::{InstanceSettings, RecoveryObserver};
+use hobt_engine::InstanceSettings;
 use hobt_session::SessionOptions;
 
 use crate::disk::DiskArguments;
@@ -137,7 +137,7 @@ impl InstanceArguments {
             rows_folder: std::env::current_dir().ok(),
             long_runs: self.long_runs,
             trace_flags: self.trace_flags.clone(),
-            on_recovery: Some(RecoveryObserver::new(|progress| eprintln!("{progress}"))),
+            on_recovery: Some(crate::progress::recovery_observer()),
             ..InstanceSettings::default()
         };
         let instance = Instance::open_with(&self.data, settings)?;

@@ -6,13 +6,15 @@
 //! ```
 //! A thread draws the bar. It is drawn and removed under a lock, so that from [`StatementProgress::hide`] on the line
 //! is free for output. Only statements that say how far they are have a bar.
+//!
+//! The recovery of a database has a bar of its own ([`recovery_observer`]), on a terminal; elsewhere it has lines.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hobt::{Progress, ProgressUnit};
+use hobt::{Progress, ProgressUnit, RecoveryObserver, RecoveryProgress};
 use hobt_showplan::count;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -103,6 +105,40 @@ impl Shared {
         }
         state.remove_bar();
     }
+}
+
+/// What tells a user how far recoveries are: a bar on a terminal, or else a line every two seconds. Nothing for one
+/// that takes less.
+pub(crate) fn recovery_observer() -> RecoveryObserver {
+    if !std::io::stderr().is_terminal() {
+        return RecoveryObserver::new(|progress| eprintln!("{progress}"));
+    }
+    let bar: Mutex<Option<ProgressBar>> = Mutex::default();
+    RecoveryObserver::new(move |progress| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.took.is_some() {
+            if let Some(bar) = bar.take() {
+                bar.finish_and_clear();
+            }
+            return;
+        }
+        let shown = bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(STEPS).with_elapsed(QUIET);
+            if let Ok(style) = ProgressStyle::with_template("[{elapsed}] {bar:40} {percent:>3} %  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        shown.set_message(recovery_text(progress));
+        shown.set_position((progress.percent_of_all / 100.0 * STEPS as f64) as u64);
+        shown.tick();
+    })
+}
+
+/// What a bar says beside how far it is.
+fn recovery_text(progress: &RecoveryProgress) -> String {
+    let left = progress.remaining.map(|left| format!(", {} left of it", shown_time(left))).unwrap_or_default();
+    format!("recovery of {}, phase {} of 3{left}", progress.name, progress.phase.number())
 }
 
 impl StatementProgress {

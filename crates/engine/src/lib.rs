@@ -41,6 +41,14 @@
 //!   attach_database(name, &[PathBuf], rebuilds_log) -> Created     detach_database(name)
 //!   set_offline(name) / set_online(name)
 //!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            the options of ALTER DATABASE … SET
+//!   back_up(&DatabaseUse, &BackupRequest) -> BackupDone            back_up_tail(&TailRequest): of a log whose database
+//!                                                                  cannot be opened, or is left restoring
+//!   restore(&RestoreRequest) -> RestoreDone                        restore_pages(&RestoreRequest, &[PageId])
+//!   recover_restored(name)                                         WITH RECOVERY alone
+//!   backup_media / backup_set / backup_label / verify_backup       what backup files hold
+//!   backup_history() -> Vec<(i32, HistoryEntry)>                   delete_backup_history(&[i32])
+//!   start_buffer_pool_extension(path, bytes)                       stop_…()    buffer_pool_extension() shows it
+//!   databases_recovering() -> Vec<RecoveringDatabase>              transactions_undone() -> Vec<UndoneTransaction>
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.
 //!
@@ -101,16 +109,17 @@ pub use hobt_backup::{Guid, HistoryEntry, Media, MediaLabel, Opening, SetFacts, 
 pub use hobt_buffer::ExtensionStatistics;
 pub use hobt_instruments::time_of_day;
 pub use hobt_log::TruncationWait;
-pub use hobt_txn::DelayedDurability;
+pub use hobt_txn::{DelayedDurability, RECOVERED_SESSION};
 pub use instance::{
     BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
-    ExtensionDescription, Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, StopPoint, TailRequest,
+    ExtensionDescription, Instance, ObserveBackup, RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest,
+    StopPoint, TailRequest,
 };
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions, TargetRecoveryTime};
-pub use recovery_progress::{RecoveryObserver, RecoveryProgress};
+pub use recovery_progress::{RecoveringDatabase, RecoveryObserver, RecoveryProgress};
 pub use settings::{
     InDoubtResolution, InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS,
     TRACE_NO_READ_AHEAD,

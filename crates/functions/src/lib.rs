@@ -32,7 +32,7 @@ pub mod watch;
 pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array, values_to_array};
 pub use cast::cast_array;
 pub use column::Column;
-pub use date::DatePart;
+pub use date::{DatePart, round_to_datetime};
 pub use determinism::{is_call_deterministic, is_conversion_deterministic};
 pub use error::invalid_argument;
 pub use format::format_value;

@@ -1,10 +1,14 @@
 //! Sessions, requests, operators, schedulers and counters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hobt_access::DataFile;
-use hobt_base::PAGE_SIZE;
-use hobt_engine::{DatabaseUse, ExtensionStatistics, LogDescription, UndoneTransaction, time_of_day};
+use hobt_base::{DatabaseId, PAGE_SIZE};
+use hobt_engine::{
+    DatabaseUse, ExtensionStatistics, LogDescription, RECOVERED_SESSION, RecoveringDatabase, UndoneTransaction,
+    time_of_day,
+};
 use hobt_instruments::processor;
 use hobt_interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_operators::WORKER_THREAD;
@@ -302,25 +306,43 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         ]);
         rows.push(row);
     }
+    rows.extend(sources.instance.databases_recovering().iter().map(recovery_request));
     rows.extend(sources.instance.transactions_undone().iter().map(undo_request));
     Ok(rows)
 }
 
 /// The undo of a transaction behind the opening of its database, as a request of the session that has its locks.
 fn undo_request(undone: &UndoneTransaction) -> Vec<Value> {
-    let (percent, elapsed_ms) = (undone.percent, milliseconds(undone.elapsed()));
-    let remaining = milliseconds(undone.left());
+    let (elapsed, left) = (undone.elapsed(), undone.left());
+    startup_request((undone.database, undone.since), Some(undone.transaction), undone.percent, (elapsed, left))
+}
+
+/// The recovery of a database, as a request of the same session.
+fn recovery_request(recovering: &RecoveringDatabase) -> Vec<Value> {
+    let elapsed =
+        Duration::from_nanos(u64::try_from(time_of_day() - recovering.since).unwrap_or(0).saturating_mul(100));
+    startup_request((recovering.database, recovering.since), None, recovering.percent, (elapsed, recovering.left))
+}
+
+/// A request of command `DB STARTUP`.
+fn startup_request(
+    (database, since): (DatabaseId, i64),
+    transaction: Option<u64>,
+    percent: f64,
+    (elapsed, left): (Duration, Duration),
+) -> Vec<Value> {
+    let (elapsed_ms, remaining) = (milliseconds(elapsed), milliseconds(left));
     let mut row = row![
-        undone.session.0,
+        RECOVERED_SESSION.0,
         0,
-        datetime(undone.since),
+        datetime(since),
         "background",
         "DB STARTUP",
         NULL,
         NULL,
         NULL,
         NULL,
-        undone.database.0,
+        database.0,
         1,
         NULL,
         0,
@@ -330,7 +352,7 @@ fn undo_request(undone: &UndoneTransaction) -> Vec<Value> {
         "",
         1,
         0,
-        undone.transaction,
+        transaction,
         NULL,
         percent,
         remaining,

@@ -105,13 +105,7 @@ pub(super) fn int(value: u64) -> i64 {
 
 /// A time (100 ns since 1970 UTC) as a `datetime` shows it: to 1/300 s.
 pub(super) fn datetime(time: i64) -> Value {
-    /// 100 ns in a second, of which a `datetime` keeps three hundredths.
-    const SECOND: i64 = 10_000_000;
-    let (seconds, rest) = (time.div_euclid(SECOND), time.rem_euclid(SECOND));
-    // 1/300 s rounded to .000, .003 or .007, as it is printed.
-    let ticks = (rest * 3 + SECOND / 200) / (SECOND / 100);
-    let milliseconds = (ticks * 10 + 1) / 3;
-    Value::Int(seconds * SECOND + milliseconds * 10_000)
+    Value::Int(hobt_functions::round_to_datetime(time, hobt_types::SqlType::DateTime))
 }
 
 /// A text as a `char(n)` or `nchar(n)` value.

@@ -24,7 +24,7 @@ use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
-use crate::recovery_progress::{RecoveryObserver, RecoveryReports};
+use crate::recovery_progress::{Recoveries, RecoveryObserver, RecoveryReports};
 use hobt_instruments::time_of_day;
 
 /// `master`, whose catalog lists the others.
@@ -60,6 +60,7 @@ pub(crate) struct StorageParts {
     pub(crate) checkpoints_by_hand: bool,
     pub(crate) undo_behind_from_bytes: u64,
     pub(crate) on_recovery: Option<RecoveryObserver>,
+    pub(crate) recoveries: Arc<Recoveries>,
 }
 
 impl StorageParts {
@@ -207,7 +208,7 @@ impl Database {
             },
             error => EngineError::Storage { database: name.to_owned(), filegroup: None, error },
         };
-        let reports = RecoveryReports::new(parts.on_recovery.as_ref(), name, id);
+        let reports = RecoveryReports::new(parts.on_recovery.as_ref(), &parts.recoveries, name, id);
         let (mut summary, mut left) = (RecoverySummary::default(), Vec::new());
         if let Some(recovered) = &recovered {
             // An interrupted write of the headers may have left a copy that says "clean": from here on no copy may say

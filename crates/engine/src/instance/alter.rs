@@ -67,14 +67,20 @@ impl Instance {
     }
 
     /// Records that a backup of the log has everything before `until`, which need not be kept any longer for that.
-    /// Durable when it returns.
+    /// Durable when it returns. Nothing is recorded if the log is not kept any more.
     ///
     /// # Errors
     /// The database is suspect or closed; a device's error.
     pub fn log_was_backed_up(&self, database: &DatabaseUse, until: Lsn) -> Result<()> {
+        // The recovery model does not change meanwhile.
+        let _alone = self.definitions.lock();
         database.check_usable()?;
-        let done = database.storage().log().map_or(Ok(()), |log| log.log().backed_up(until));
-        done.map_err(|error| database.storage_error(error.into()))
+        let Some(log) = database.storage().log().filter(|_| database.options().keeps_log()) else { return Ok(()) };
+        if log.log().chain().is_none_or(|chain| until < chain.from) {
+            // Another chain has begun behind it.
+            return Ok(());
+        }
+        log.log().backed_up(until).map_err(|error| database.storage_error(error.into()))
     }
 
     /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is created. If

@@ -231,6 +231,7 @@ impl Instance {
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
         self.drop_standby_file(&entry);
+        self.forget_page_restore(&entry);
         self.delete_removed_of(&entry);
         released
     }
@@ -292,8 +293,8 @@ pub(super) fn delete_database(
     Ok(())
 }
 
-/// Why a database cannot be dropped while it decides on transactions for others.
-fn untold_participants(untold: &[Untold]) -> String {
+/// Why a database cannot be dropped, or overwritten, while it decides on transactions for others.
+pub(super) fn untold_participants(untold: &[Untold]) -> String {
     let told = |Untold { database, why }: &Untold| match why.as_str() {
         "" => format!("'{database}'"),
         why => format!("'{database}' ({})", why.trim_end_matches('.')),

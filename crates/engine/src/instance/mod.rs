@@ -38,6 +38,7 @@ use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB, Und
 use crate::error::{EngineError, Result};
 use crate::missing_index::MissingIndexes;
 use crate::path::AllowedFolders;
+use crate::recovery_progress::RecoveringDatabase;
 use crate::settings::{InstanceSettings, RuntimeSettings};
 use crate::spill::SpillFiles;
 use registry::{EntryState, Registry};
@@ -49,7 +50,7 @@ pub use clone::CloneOptions;
 pub use create::Created;
 pub use extension::ExtensionDescription;
 pub use registry::{DatabaseDescription, DatabaseUse};
-pub use restore::{RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
+pub use restore::{RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
 
 /// A folder of databases that is open.
 pub struct Instance {
@@ -335,6 +336,11 @@ impl Instance {
             _ => None,
         });
         open.flat_map(|database| database.transactions_undone()).collect()
+    }
+
+    /// The databases that are being recovered.
+    pub fn databases_recovering(&self) -> Vec<RecoveringDatabase> {
+        self.parts.recoveries.now()
     }
 
     /// Writes and syncs the changes in all open databases. Blocks.

@@ -90,6 +90,7 @@ impl Instance {
             checkpoints_by_hand: settings.checkpoints_by_hand,
             undo_behind_from_bytes: settings.undo_behind_from_bytes.unwrap_or(BEHIND_FROM_BYTES),
             on_recovery: settings.on_recovery.clone(),
+            recoveries: Arc::default(),
         };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders, settings.rows_folder.as_deref());
         let registry = Arc::new(Registry::default());

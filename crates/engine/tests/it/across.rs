@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedDisk};
-use hobt_engine::{DatabaseState, EngineError, InDoubtResolution, Instance};
+use hobt_engine::{BackupWhat, DatabaseState, EngineError, InDoubtResolution, Instance};
 
+use crate::backup::{Restoring, back_up};
 use crate::fixture::{
     FOLDER, begin, check_extents, create, insert, number_of, open, row, rows, run, simulated, table, table_named,
 };
@@ -264,6 +265,27 @@ fn who_has_not_heard_is_recovered_before_the_coordinator_is_dropped() {
     let disk = in_doubt();
     let instance = open(&disk);
     instance.drop_database("first").expect("dropped");
+    disk.crash(6);
+    drop(instance);
+    let instance = open(&disk);
+    assert_eq!(have(&instance, &["second", "third"], 7), [true, false]);
+}
+
+/// A restore over the coordinator takes its log away, with what it has decided.
+#[test]
+fn who_has_not_heard_is_recovered_before_the_coordinator_is_overwritten() {
+    let disk = in_doubt();
+    let instance = open(&disk);
+    let first = instance.database("first").expect("recovered");
+    back_up(&instance, &first, BackupWhat::Database, "first.bak").expect("backed up");
+    drop(first);
+    let fault = Fault::once(Operation::Read, 0, FaultKind::Error(EIO));
+    disk.inject(Fault { path_contains: "second.mdf".to_owned(), forever: true, ..fault });
+    let over = || Restoring::of("first", "first.bak").replace().recovery().run(&instance);
+    assert_eq!(number_of(over()), number::RESTORE_UNTOLD);
+    disk.clear_faults();
+    instance.set_online("second").expect("it can be read again");
+    over().expect("restored");
     disk.crash(6);
     drop(instance);
     let instance = open(&disk);

@@ -83,6 +83,12 @@ impl<'a> Restoring<'a> {
         self
     }
 
+    /// With one file moved.
+    pub(crate) fn moved_to(mut self, logical: &str, path: &str) -> Restoring<'a> {
+        self.moves = vec![(logical.to_owned(), PathBuf::from(path))];
+        self
+    }
+
     pub(crate) fn log(mut self) -> Restoring<'a> {
         self.is_log = true;
         self
@@ -615,8 +621,7 @@ fn stripes_and_files_that_were_added_come_back() {
     assert_eq!(number_of(restoring(&paths[..2]).run(&instance)), number::BACKUP_STRIPES_MISSING);
     let turned = [paths[2].clone(), paths[0].clone(), paths[1].clone()];
     restoring(&turned).run(&instance).expect("restored");
-    let mut log = Restoring::of("copy", "log.bak").log().recovery().moved();
-    log.moves.push(("shop2".to_owned(), PathBuf::from("copy2.ndf")));
+    let log = Restoring::of("copy", "log.bak").log().recovery().moved_to("shop2", "copy2.ndf");
     log.run(&instance).expect("restored");
     let copy = instance.database("copy").expect("online");
     assert_same(&ids(&copy), &(0..12_000).collect::<Vec<_>>(), "all of them");

@@ -114,7 +114,7 @@ fn round_to(ticks: i64, unit: i64) -> i64 {
 
 /// A moment rounded to a `datetime` type: `datetime` to a 1/300 s shown in milliseconds, `smalldatetime` to the minute,
 /// `datetime2` and `time` to their scale.
-pub(crate) fn round_to_datetime(ticks: i64, sql_type: SqlType) -> i64 {
+pub fn round_to_datetime(ticks: i64, sql_type: SqlType) -> i64 {
     match sql_type {
         SqlType::DateTime => {
             let (second, rest) = (ticks.div_euclid(TICKS_PER_SECOND), ticks.rem_euclid(TICKS_PER_SECOND));

@@ -12,10 +12,8 @@ mod parse;
 mod part;
 mod style;
 
-pub use calendar::holds_moment;
-pub(crate) use calendar::{
-    BASE_DAY, BASE_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, round_to_datetime, split,
-};
+pub(crate) use calendar::{BASE_DAY, BASE_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, split};
+pub use calendar::{holds_moment, round_to_datetime};
 pub(crate) use functions::FUNCTIONS;
 pub(crate) use parse::{DateError, parse};
 pub use part::DatePart;

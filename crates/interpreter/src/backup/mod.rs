@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hobt_base::{PAGE_SIZE, Position, SqlError, errors};
+use hobt_base::{FileId, PAGE_SIZE, PageId, Position, SqlError, errors};
 use hobt_catalog::name_equals;
 use hobt_engine::{
-    BackupRequest, BackupWhat, Instance, Opening, RestoreEnd, RestoreRequest, SetFacts, SetKind, TailRequest,
+    BackupRequest, BackupWhat, EngineError, Instance, Opening, RESTORED_PAGES_MAX, RestoreEnd, RestoreRequest,
+    SetFacts, SetKind, TailRequest,
 };
-use hobt_tsql::ast::{Backup, BackupDevice, Expression, TransactionName};
+use hobt_tsql::ast::{Backup, BackupDevice, Expression, Literal, OptionItem, OptionValue, TransactionName};
 
 use crate::dbcc::Maintenance;
 use crate::event::Message;
@@ -111,7 +112,7 @@ impl Maintenance<'_, '_> {
         let instance = Arc::clone(&self.batch.environment.instance);
         let user = self.batch.state.login.clone();
         let server = self.batch.environment.server_name.to_string();
-        let (done, elapsed) = {
+        let done = {
             let told = Told::new(self.batch, options.stats, position);
             let observe = |done, all| told.observe(done, all);
             let request = BackupRequest {
@@ -143,16 +144,19 @@ impl Maintenance<'_, '_> {
                 match instance.database(&name) {
                     Ok(database) => instance.back_up(&database, &request),
                     // Its files may be gone. Its log may not.
-                    Err(_) if is_log && options.keeps_log => instance.back_up_tail(&tail),
+                    Err(_) if is_log && (options.keeps_log || instance.is_restoring_pages(&name)) => {
+                        instance.back_up_tail(&tail)
+                    }
                     Err(error) => Err(error),
                 }
             };
             let done = made.map_err(|error| error.to_sql_error().at(position))?;
             told.end()?;
-            ((done.facts, done.position), done.elapsed)
+            done
         };
+        self.say_unnoted(done.unnoted.as_ref(), position)?;
         let verb = if is_log { "BACKUP LOG" } else { "BACKUP DATABASE" };
-        self.say_processed(verb, &done.0, done.1, &name, elapsed, position)
+        self.say_processed(verb, &done.facts, done.position, &name, done.elapsed, position)
     }
 
     fn restore(
@@ -162,7 +166,12 @@ impl Maintenance<'_, '_> {
         paths: Vec<PathBuf>,
         position: Position,
     ) -> Result<(), Failure> {
-        let (name, is_log) = self.whole_of_database(backup, position)?;
+        let pages = pages_of(backup)?;
+        let is_of_pages = !pages.is_empty();
+        let (name, is_log) = match is_of_pages {
+            true => (self.backup_name(backup, position)?, false),
+            false => self.whole_of_database(backup, position)?,
+        };
         options.check_restore()?;
         let instance = Arc::clone(&self.batch.environment.instance);
         if name_equals(self.batch.state.database.name(), &name) {
@@ -172,11 +181,11 @@ impl Maintenance<'_, '_> {
             return Err(errors::RESTORE_IN_USE.error().at(position).into());
         }
         let end = options.end.clone().unwrap_or(RestoreEnd::Recovery);
-        if paths.is_empty() {
+        if paths.is_empty() && !is_of_pages {
             return self.recover_alone(&instance, &name, &end, position);
         }
         let user = self.batch.state.login.clone();
-        let (done, elapsed) = {
+        let done = {
             let told = Told::new(self.batch, options.stats, position);
             let observe = |done, all| told.observe(done, all);
             let request = RestoreRequest {
@@ -192,16 +201,24 @@ impl Maintenance<'_, '_> {
                 user,
                 observe: &observe,
             };
-            let done = instance.restore(&request).map_err(|error| error.to_sql_error().at(position))?;
+            let done = if is_of_pages { instance.restore_pages(&request, &pages) } else { instance.restore(&request) };
+            let done = done.map_err(|error| error.to_sql_error().at(position))?;
             told.end()?;
-            let elapsed = done.elapsed;
-            (done, elapsed)
+            done
         };
+        self.say_unnoted(done.unnoted.as_ref(), position)?;
         if done.ends_before_stop && matches!(options.end, None | Some(RestoreEnd::Recovery)) {
             self.batch.send_message(Message::of(position.line, errors::STOP_NOT_REACHED.error()))?;
         }
         let verb = if is_log { "RESTORE LOG" } else { "RESTORE DATABASE" };
-        self.say_processed(verb, &done.facts, done.position, &name, elapsed, position)
+        self.say_processed(verb, &done.facts, done.position, &name, done.elapsed, position)
+    }
+
+    /// Says that the history lacks what was done.
+    fn say_unnoted(&mut self, why: Option<&EngineError>, position: Position) -> Result<(), Failure> {
+        let Some(why) = why else { return Ok(()) };
+        let said = errors::BACKUP_NOT_IN_HISTORY.with([&why.to_sql_error().message]);
+        self.batch.send_message(Message::of(position.line, said))
     }
 
     /// `RESTORE DATABASE … WITH RECOVERY | STANDBY`, without a backup.
@@ -274,6 +291,31 @@ impl Maintenance<'_, '_> {
             errors::BACKUP_PROCESSED.with([&verb, &pages, &format_args!("{seconds:.3}"), &format_args!("{rate:.3}")]);
         self.batch.send_message(Message::of(line, said))
     }
+}
+
+/// The pages that `RESTORE DATABASE … PAGE = 'file:page, …'` names; none if it names no page.
+fn pages_of(backup: &Backup) -> Result<Vec<PageId>, Failure> {
+    let is_page = |item: &&OptionItem| backup.restore && name_equals(&item.name, "PAGE");
+    if !name_equals(&backup.what.value, "DATABASE") || !backup.files.iter().any(|item| is_page(&item)) {
+        return Ok(Vec::new());
+    }
+    let mut pages = Vec::new();
+    for item in &backup.files {
+        let wrong = || errors::OPTION_VALUE.with([&item.name]).at(item.span.position);
+        let OptionValue::Literal(Literal::String { value, .. }) = &item.value else { return Err(wrong().into()) };
+        for page in value.split(',') {
+            let id = page.split_once(':').and_then(|(file, number)| {
+                let (file, number) = (file.trim().parse().ok()?, number.trim().parse().ok()?);
+                Some(PageId::new(FileId(file), number))
+            });
+            pages.push(id.filter(|_| is_page(&item)).ok_or_else(wrong)?);
+            if pages.len() > RESTORED_PAGES_MAX {
+                let error = errors::RESTORED_PAGES.with([&pages.len(), &RESTORED_PAGES_MAX]);
+                return Err(error.at(item.span.position).into());
+            }
+        }
+    }
+    Ok(pages)
 }
 
 /// Tells the client how far a backup or a restore is, and asks whether it is to stop.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hobt_base::{PAGE_SIZE, SqlError};
 use hobt_engine::{Guid, SetFacts, SetKind, SetPlace};
+use hobt_functions::round_to_datetime;
 use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use super::options::Options;
@@ -35,10 +36,9 @@ fn guid(value: Guid) -> Value {
     if value.0 == [0; 16] { Value::Null } else { Value::Guid(value.0) }
 }
 
-/// A time as a `datetime` keeps it.
+/// A time as a `datetime` keeps it, and as the views of the history show it.
 fn date(time: i64) -> Value {
-    const MILLISECOND: i64 = 10_000;
-    if time == 0 { Value::Null } else { Value::Int(time.div_euclid(MILLISECOND) * MILLISECOND) }
+    if time == 0 { Value::Null } else { Value::Int(round_to_datetime(time, SqlType::DateTime)) }
 }
 
 impl Maintenance<'_, '_> {

@@ -167,9 +167,7 @@ impl Copying<'_> {
 
     fn put_log(&self, buffer: &mut BlockBuffer, first: Lsn, bytes: usize) -> Result<()> {
         let content = Content { file: 0, pass: 0, first: first.0, count: bytes as u64 };
-        let wait = Wait::begin(WaitType::BackupIo);
         self.set.put(BlockKind::Log, content, buffer, bytes).map_err(of_write)?;
-        drop(wait);
         self.done.fetch_add(bytes as u64, Ordering::Relaxed);
         self.report()
     }
@@ -228,7 +226,6 @@ impl Worker<'_> {
         }
         let content =
             Content { file: file.id().0, pass: self.pass, first: piece.first.into(), count: piece.pages.into() };
-        let _wait = Wait::begin(WaitType::BackupIo);
         self.set.put(BlockKind::Data, content, buffer, bytes).map_err(of_write)
     }
 

@@ -34,6 +34,7 @@ pub(in crate::instance) fn of_read(error: BackupError) -> EngineError {
         BackupError::Damaged { .. } => errors::BACKUP_SET_DAMAGED.with([&error]),
         BackupError::Stripes { path, is_other: true, .. } => errors::BACKUP_OTHER_MEDIA.with([&path.display()]),
         BackupError::Stripes { given, expected, .. } => errors::BACKUP_STRIPES_MISSING.with([expected, given]),
+        BackupError::TooManyFiles { path } => errors::BACKUP_LISTS_TOO_MUCH.with([&path.display()]),
         BackupError::NoSuchSet { number } => errors::NO_SUCH_BACKUP_SET.with([number, &"of the media set"]),
     })
 }

@@ -27,6 +27,7 @@ use hobt_disk::SIMULATED;
 use hobt_log::{Log, LogHold, RecoveryStart, RoomFor};
 
 use super::{DatabaseUse, Instance};
+use crate::database::differential::NewBase;
 use crate::database::{Database, MASTER, TEMPDB};
 use crate::error::{EngineError, Result};
 use copy::{Copying, Piece, pieces_of};
@@ -98,11 +99,12 @@ impl std::fmt::Debug for BackupRequest<'_> {
 type RunsOf<'a> = &'a dyn Fn(&DataFile) -> Vec<(u32, u32)>;
 
 /// What keeps the log, and has loads say which runs they fill past it, until it is known whether the log is kept for
-/// the
-/// next backup.
+/// the next backup.
 struct Held {
     _hold: LogHold,
     _watch: CopyWatch,
+    /// What later differential backups build on, once the files are known to stay.
+    base: Option<NewBase>,
 }
 
 /// A backup that was made.
@@ -114,15 +116,20 @@ pub struct BackupDone {
     pub position: u32,
     /// How long it took.
     pub elapsed: Duration,
+    /// Why `master` could not take it into the history. It is complete all the same.
+    pub unnoted: Option<EngineError>,
 }
 
-/// Keeps the files of a database as they are while the result lives: no backup of its pages runs.
+/// Keeps the files of a database as they are while the result lives: no backup of it runs. One of the log has pages of
+/// them too, those that loads have filled.
 ///
 /// # Errors
 /// 3023: one is running.
 pub(super) fn without_backup(database: &Database) -> Result<impl Sized> {
     let running = || EngineError::Statement(errors::BACKUP_IN_PROGRESS.error());
-    database.data_backup.try_lock().ok_or_else(running)
+    let of_data = database.data_backup.try_lock().ok_or_else(running)?;
+    let of_log = database.log_backup.try_lock().ok_or_else(running)?;
+    Ok((of_data, of_log))
 }
 
 impl Instance {
@@ -169,12 +176,13 @@ impl Instance {
             BackupWhat::Log => self.copy_log(database, request, media),
         };
         match made.and_then(|made| self.keep_devices(&devices).map(|()| made)) {
-            Ok((facts, hold)) => {
+            Ok((facts, mut held)) => {
+                held.base.take().map_or(Ok(()), |base| base.keep(&facts))?;
                 self.backup_was_made(database, request, &facts)?;
                 // From here on the log is kept for the next backup, if it is kept.
-                drop(hold);
-                self.note_backup(&facts, label, position, request.paths)?;
-                Ok(BackupDone { facts, position, elapsed: since.elapsed() })
+                drop(held);
+                let unnoted = self.note_backup(&facts, label, position, request.paths).err();
+                Ok(BackupDone { facts, position, elapsed: since.elapsed(), unnoted })
             }
             Err(error) => {
                 self.forget_devices(devices);
@@ -194,10 +202,8 @@ impl Instance {
         let _saved = database.checkpoint();
         let facts = self.first_facts(database, request, SetKind::Database);
         let base = database.begin_base(request.is_copy_only);
-        let made = self.copy_extents(database, request, media, facts, &|file| file.allocated_runs());
-        let (facts, hold) = made?;
-        base.keep(&facts)?;
-        Ok((facts, hold))
+        let (facts, held) = self.copy_extents(database, request, media, facts, &|file| file.allocated_runs())?;
+        Ok((facts, Held { base: Some(base), ..held }))
     }
 
     /// Copies runs of extents, and the log that makes them whole.
@@ -243,7 +249,7 @@ impl Instance {
         let mut last_commit = 0;
         copying.copy_log(log, start.keep, end, &mut |record| note_commit(&mut last_commit, record))?;
         let facts = SetFacts { first: start.keep.0, last: end.0, last_commit, ..facts };
-        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch, base: None }))
     }
 
     fn copying<'a>(
@@ -320,7 +326,7 @@ impl Instance {
         copying.copy_log(log, first.min(end), end, &mut |record| note_commit(&mut last_commit, record))?;
         let has_bulk = copying.saved.iter().any(|pages| pages.load(Ordering::Relaxed) > 0);
         let facts = SetFacts { first: first.min(end).0, last: end.0, last_commit, has_bulk, ..facts };
-        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch }))
+        Ok((finish(database, &copying, facts, start)?, Held { _hold: hold, _watch: watch, base: None }))
     }
 
     /// The runs that loads have filled past the log, or began to, since `from`.

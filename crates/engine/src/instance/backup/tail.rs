@@ -66,18 +66,24 @@ impl Instance {
             }
         }
         let done = self.back_up_log_alone(&entry, request);
-        let is_left = request.leaves_restoring && done.is_ok();
+        // While pages are restored it is restoring already, and stays as it is.
+        let is_left = request.leaves_restoring && done.is_ok() && !self.is_restoring_pages(tail.name);
         let left = if is_left { self.leave_restoring(&entry) } else { Ok(()) };
         match is_left && left.is_ok() {
             true => *entry.state.lock() = EntryState::restoring(),
             false => self.look_again(&entry),
         }
-        let (facts, position) = left.and(done)?;
-        Ok(BackupDone { facts, position, elapsed: since.elapsed() })
+        let (facts, position, unnoted) = left.and(done)?;
+        Ok(BackupDone { facts, position, elapsed: since.elapsed(), unnoted })
     }
 
-    /// Backs up the log of a database that is not open. Returns the backup set and its number.
-    fn back_up_log_alone(&self, entry: &Entry, request: &BackupRequest<'_>) -> Result<(SetFacts, u32)> {
+    /// Backs up the log of a database that is not open. Returns the backup set and its number, and why it is not in the
+    /// history.
+    fn back_up_log_alone(
+        &self,
+        entry: &Entry,
+        request: &BackupRequest<'_>,
+    ) -> Result<(SetFacts, u32, Option<EngineError>)> {
         let log = self.open_restored_log(entry)?;
         let devices = self.open_devices(request.paths).inspect_err(|_| log.close())?;
         let opened = MediaWriter::open(devices.files.clone(), request.opening, self.new_label(request));
@@ -97,8 +103,8 @@ impl Instance {
         log.close();
         match kept {
             Ok((facts, label, position)) => {
-                self.note_backup(&facts, label, position, request.paths)?;
-                Ok((facts, position))
+                let unnoted = self.note_backup(&facts, label, position, request.paths).err();
+                Ok((facts, position, unnoted))
             }
             Err(error) => {
                 self.forget_devices(devices);
@@ -189,6 +195,7 @@ impl Instance {
 
     /// Leaves a database, which is closed, restoring: backups of the log continue it.
     fn leave_restoring(&self, entry: &Entry) -> Result<()> {
+        self.forget_page_restore(entry);
         let mut files = match crate::instance::start::inspect(&*self.disk, &entry.files.lock(), entry.guid) {
             EntryState::Closed(files) => files,
             _ => Vec::new(),

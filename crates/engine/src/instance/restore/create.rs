@@ -20,7 +20,7 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result, cannot_create};
 use crate::instance::Instance;
 use crate::instance::backup::of_read;
-use crate::instance::create::{is_system, new_guid, take_id};
+use crate::instance::create::{is_system, new_guid, take_id, untold_participants};
 use crate::instance::registry::{Entry, EntryState, Transition};
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
@@ -58,6 +58,7 @@ impl Instance {
         let existing = self.registry.named(request.name);
         if let Some(entry) = &existing {
             self.check_overwritten(request, facts, entry)?;
+            self.tell_before_overwriting(entry)?;
         }
         let places = self.places_of(request, facts, existing.as_deref())?;
         let id = match &existing {
@@ -78,6 +79,7 @@ impl Instance {
                 let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
                 let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
                 self.list_restoring(&master, &listing, true)?;
+                self.forget_page_restore(entry);
                 let before = std::mem::replace(&mut *entry.state.lock(), EntryState::restoring());
                 if let EntryState::Open(database) = before {
                     // Nothing of it is needed any more.
@@ -123,6 +125,18 @@ impl Instance {
         }
     }
 
+    /// Makes sure that what the database has decided for others is known there: it is gone with its log. A database
+    /// that is in use meanwhile is refused next.
+    fn tell_before_overwriting(&self, entry: &Entry) -> Result<()> {
+        self.stop_background(Some(entry.id));
+        let untold = self.registry.tell_participants(&self.parts, entry);
+        if untold.is_empty() {
+            return Ok(());
+        }
+        let why = untold_participants(&untold);
+        Err(EngineError::Statement(errors::RESTORE_UNTOLD.with([&entry.name, &why])))
+    }
+
     /// The guid of the restored database: that of the backup, unless another database has it. The first bytes are in
     /// every page.
     fn guid_for(&self, facts: &SetFacts, existing: Option<&Entry>) -> [u8; 16] {
@@ -138,6 +152,47 @@ impl Instance {
         other
     }
 
+    /// Where one file of a backup goes: where `MOVE` says, or where it was. Not to one of `taken`.
+    pub(super) fn place_of(
+        &self,
+        request: &RestoreRequest<'_>,
+        existing: Option<&Entry>,
+        (name, path): (&str, &str),
+        taken: &[PathBuf],
+    ) -> Result<PathBuf> {
+        let moved = request.moves.iter().find(|(moved, _)| hobt_catalog::name_equals(moved, name));
+        let wanted = moved.map_or_else(|| PathBuf::from(path), |(_, path)| path.clone());
+        let refuse = |why: &dyn std::fmt::Display| {
+            EngineError::Statement(errors::RESTORE_FILE_PLACE.with([&name, &wanted.display(), why]))
+        };
+        let placed = self.allowed.place(&*self.disk, &wanted).map_err(|error| refuse(&error))?;
+        if let Some(owner) = self.owner_of(&placed)
+            && existing.is_none_or(|existing| existing.name != owner)
+        {
+            return Err(refuse(&format_args!("it is a file of database '{owner}'")));
+        }
+        let is_own = existing.is_some_and(|existing| {
+            let (files, logs) = (existing.files.lock(), existing.logs.lock());
+            files.iter().chain(logs.iter()).any(|(_, path)| *path == placed)
+        });
+        if self.disk.exists(&placed) && !is_own && !request.replaces {
+            return Err(refuse(&"the file exists, and REPLACE is not given"));
+        }
+        if taken.contains(&placed) {
+            return Err(refuse(&"another file of the database goes there"));
+        }
+        Ok(placed)
+    }
+
+    /// Refuses `MOVE` of a file that the backup does not list.
+    pub(super) fn check_moves(request: &RestoreRequest<'_>, facts: &SetFacts) -> Result<()> {
+        let names = || facts.files.iter().map(|file| &file.name).chain(facts.logs.iter().map(|log| &log.name));
+        match request.moves.iter().find(|(moved, _)| !names().any(|name| hobt_catalog::name_equals(name, moved))) {
+            Some((moved, _)) => Err(EngineError::Statement(errors::MOVE_UNKNOWN_FILE.with([moved, &facts.database]))),
+            None => Ok(()),
+        }
+    }
+
     /// Where the files go: where `MOVE` says, or where they were.
     pub(super) fn places_of(
         &self,
@@ -145,35 +200,10 @@ impl Instance {
         facts: &SetFacts,
         existing: Option<&Entry>,
     ) -> Result<Places> {
-        let names = || facts.files.iter().map(|file| &file.name).chain(facts.logs.iter().map(|log| &log.name));
-        for (moved, _) in request.moves {
-            if !names().any(|name| hobt_catalog::name_equals(name, moved)) {
-                return Err(EngineError::Statement(errors::MOVE_UNKNOWN_FILE.with([moved, &facts.database])));
-            }
-        }
+        Instance::check_moves(request, facts)?;
         let mut taken: Vec<PathBuf> = Vec::new();
         let mut place = |name: &str, path: &str| -> Result<PathBuf> {
-            let moved = request.moves.iter().find(|(moved, _)| hobt_catalog::name_equals(moved, name));
-            let wanted = moved.map_or_else(|| PathBuf::from(path), |(_, path)| path.clone());
-            let refuse = |why: &dyn std::fmt::Display| {
-                EngineError::Statement(errors::RESTORE_FILE_PLACE.with([&name, &wanted.display(), why]))
-            };
-            let placed = self.allowed.place(&*self.disk, &wanted).map_err(|error| refuse(&error))?;
-            if let Some(owner) = self.owner_of(&placed)
-                && existing.is_none_or(|existing| existing.name != owner)
-            {
-                return Err(refuse(&format_args!("it is a file of database '{owner}'")));
-            }
-            let is_own = existing.is_some_and(|existing| {
-                let (files, logs) = (existing.files.lock(), existing.logs.lock());
-                files.iter().chain(logs.iter()).any(|(_, path)| *path == placed)
-            });
-            if self.disk.exists(&placed) && !is_own && !request.replaces {
-                return Err(refuse(&"the file exists, and REPLACE is not given"));
-            }
-            if taken.contains(&placed) {
-                return Err(refuse(&"another file of the database goes there"));
-            }
+            let placed = self.place_of(request, existing, (name, path), &taken)?;
             taken.push(placed.clone());
             Ok(placed)
         };
@@ -232,20 +262,21 @@ impl Instance {
             is_simulated: self.disk.kind() == SIMULATED,
         };
         let boot = restore_pages(&reader, &target, &progress)?;
-        self.restore_first_log(source, listing, &reader, &progress)?;
+        self.restore_first_log(source, listing, &reader, &progress, Lsn(facts.last))?;
         self.complete(listing, facts, &mut files, boot)?;
         let paths: Vec<&Path> = listing.files.iter().chain(&listing.logs).map(|(_, path)| path.as_path()).collect();
         self.sync_folders(&paths)?;
         Ok(Outcome { ends_before_stop: request.stop.is_some() })
     }
 
-    /// Makes the log, with the records that the backup has.
+    /// Makes the log, with the records that the backup has. Until it reaches `floor` the database is not recovered.
     pub(super) fn restore_first_log(
         &self,
         source: &Source<'_>,
         listing: &Listing,
         reader: &SetReader,
         progress: &RestoreProgress<'_>,
+        floor: Lsn,
     ) -> Result<()> {
         let facts = source.facts();
         let mut plans = Vec::new();
@@ -266,7 +297,7 @@ impl Instance {
         let base = if facts.kind == SetKind::Differential { &facts.base } else { &facts.guid };
         let chain = ChainState {
             from: Lsn(0),
-            floor: Lsn(facts.last),
+            floor,
             fork: facts.fork.0,
             time: facts.last_commit.max(facts.started),
             // A differential backup is of the backup of the whole too, on which later ones build.

@@ -67,8 +67,14 @@ impl Instance {
         }
         let boot = restore_pages(&reader, &target, &progress)?;
         let listing = self.listing_with_logs(request, source, entry)?;
-        self.restore_first_log(source, &listing, &reader, &progress)?;
+        self.restore_first_log(source, &listing, &reader, &progress, Lsn(u64::MAX))?;
         self.complete(&listing, facts, &mut files, boot)?;
+        // Last: from here on it can be recovered.
+        let log = self.open_restored_log(entry)?;
+        let chain = ChainState { floor: Lsn(facts.last), ..log.chain().unwrap_or_default() };
+        let noted = log.set_chain(chain).map_err(failed);
+        log.close();
+        noted?;
         Ok(Outcome { ends_before_stop: request.stop.is_some() })
     }
 

@@ -1,12 +1,13 @@
 //! `RESTORE LOG`: appends a backup of the log to the log of a database that is being restored.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use hobt_backup::{BlockBuffer, SetFacts, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, errors};
 use hobt_disk::SIMULATED;
-use hobt_log::{ChainState, Log, for_each_saved};
+use hobt_log::{ChainState, Log, LogReader, for_each_saved};
 
 use super::create::growth_of;
 use super::list::Listing;
@@ -17,6 +18,7 @@ use crate::data_file::{DataFile, FilePlan};
 use crate::error::{EngineError, Result, cannot_create};
 use crate::instance::Instance;
 use crate::instance::backup::of_read;
+use crate::instance::left_over::LeftOver;
 use crate::instance::registry::Entry;
 use crate::log_file;
 
@@ -45,7 +47,7 @@ impl Instance {
     }
 
     /// Opens the log of a database that is being restored.
-    pub(in crate::instance) fn open_restored_log(&self, entry: &Entry) -> Result<std::sync::Arc<Log>> {
+    pub(in crate::instance) fn open_restored_log(&self, entry: &Entry) -> Result<Arc<Log>> {
         let paths: Vec<_> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         let opened = log_file::open(&*self.disk, &paths, &self.parts.log_owner(entry.id, &entry.guid), None);
         let (transactions, _) = opened.map_err(|(path, problem)| EngineError::Unavailable {
@@ -53,7 +55,7 @@ impl Instance {
             state: crate::DatabaseState::RecoveryPending,
             reason: format!("its log '{}' was not restored whole: {problem}", path.display()),
         })?;
-        Ok(std::sync::Arc::clone(transactions.log()))
+        Ok(Arc::clone(transactions.log()))
     }
 
     fn apply_log(
@@ -62,13 +64,13 @@ impl Instance {
         source: &Source<'_>,
         entry: &Entry,
         files: &mut Vec<DataFile>,
-        log: &std::sync::Arc<Log>,
+        log: &Arc<Log>,
     ) -> Result<Outcome> {
         let facts = source.facts();
         let chain = log.chain().unwrap_or_default();
         check_order(facts, &chain, log.end())?;
         check_stop(request.stop.as_ref(), chain.time, log.end())?;
-        if facts.has_bulk && request.stop.is_some() && self.stops_within(request, source, log.end())? {
+        if facts.has_bulk && request.stop.is_some() && self.stops_within(request, source, log)? {
             return Err(EngineError::Statement(errors::STOP_WITHIN_BULK.error()));
         }
         self.leave_standby(entry)?;
@@ -82,6 +84,7 @@ impl Instance {
             self.restore_loaded(source, files, &reader, &progress)?;
         }
         let mut search = StopSearch::new(request.stop.as_ref());
+        begin_search(log, &mut search)?;
         append_log(source, &reader, log, &mut search, &progress)?;
         let chain = log.chain().unwrap_or_default();
         log.set_chain(ChainState { time: chain.time.max(search.last_commit), ..chain }).map_err(failed)?;
@@ -91,13 +94,15 @@ impl Instance {
     }
 
     /// Whether a restore would stop before the end of a backup set.
-    fn stops_within(&self, request: &RestoreRequest<'_>, source: &Source<'_>, end: Lsn) -> Result<bool> {
+    fn stops_within(&self, request: &RestoreRequest<'_>, source: &Source<'_>, log: &Arc<Log>) -> Result<bool> {
+        let end = log.end();
         let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         while let Some(pass) = reader.next_pass().map_err(of_read)? {
             while reader.next_data(pass, &mut buffer).map_err(of_read)?.is_some() {}
         }
         let mut search = StopSearch::new(request.stop.as_ref());
+        begin_search(log, &mut search)?;
         let mut at = source.facts().first;
         while at < source.facts().last && search.found.is_none() {
             let block = reader.next_log(at, &mut buffer).map_err(of_read)?.ok_or_else(|| missing_log(source, at))?;
@@ -134,6 +139,28 @@ impl Instance {
         restore_pages(reader, &target, progress).map(|_| ())
     }
 
+    /// Where a new file goes. The others stay where they are. An empty file that a crash in the middle of an earlier
+    /// attempt has left there is removed.
+    fn place_of_new(
+        &self,
+        request: &RestoreRequest<'_>,
+        entry: &Entry,
+        (name, path): (&str, &str),
+        listing: &Listing,
+    ) -> Result<PathBuf> {
+        let moved = request.moves.iter().find(|(moved, _)| hobt_catalog::name_equals(moved, name));
+        let wanted = moved.map_or(Path::new(path), |(_, path)| path);
+        let all = || listing.files.iter().chain(&listing.logs).map(|(_, path)| path);
+        if let Ok(placed) = self.allowed.place(&*self.disk, wanted)
+            && all().all(|path| *path != placed)
+            && self.disk.exists(&placed)
+        {
+            self.remove_left_over(&placed, &mut LeftOver::default());
+        }
+        let taken: Vec<PathBuf> = all().cloned().collect();
+        self.place_of(request, Some(entry), (name, path), &taken)
+    }
+
     /// Makes the files that the database has got since the last backup that was restored.
     pub(super) fn add_new_files(
         &self,
@@ -147,11 +174,12 @@ impl Instance {
         if new.is_empty() {
             return Ok(());
         }
-        let places = self.places_of(request, facts, Some(entry))?;
+        Instance::check_moves(request, facts)?;
         let generation = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
         let mut listing = Listing::of(entry);
         for fact in new {
-            let (id, path) = places.files.iter().find(|(id, _)| id.0 == fact.id).expect("placed above").clone();
+            let id = FileId(fact.id);
+            let path = self.place_of_new(request, entry, (&fact.name, &fact.path), &listing)?;
             let plan = FilePlan {
                 file: id,
                 filegroup: FilegroupId(fact.filegroup),
@@ -166,7 +194,7 @@ impl Instance {
             let mut file = DataFile::create(&*self.disk, &plan, entry.guid).map_err(failed)?;
             file.complete(generation).map_err(failed)?;
             self.sync_folders(&[path.as_path()])?;
-            listing.files.push((FileId(fact.id), path));
+            listing.files.push((id, path));
             files.push(file);
         }
         listing.files.sort();
@@ -175,6 +203,25 @@ impl Instance {
         *entry.files.lock() = listing.files;
         Ok(())
     }
+}
+
+/// Shows the log that was restored before to a search for a mark: its transaction may be in two backups of the log.
+fn begin_search(log: &Arc<Log>, search: &mut StopSearch<'_>) -> Result<()> {
+    if !search.is_for_mark() {
+        return Ok(());
+    }
+    let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
+    let (mut reader, mut at) = (LogReader::forwards(log), log.retained_from());
+    while at < log.end() {
+        let bytes = reader.bytes_from(at).map_err(failed)?;
+        let seen = for_each_saved(bytes, at, &mut |record| {
+            search.pass(record);
+            true
+        });
+        let lost = |lsn| hobt_access::AccessError::LogFailed(format!("there is no record at {lsn}"));
+        at = seen.map_err(|lsn| EngineError::from(lost(lsn)))?;
+    }
+    Ok(())
 }
 
 /// Whether a backup of the log continues what was restored.

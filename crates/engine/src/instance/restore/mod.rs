@@ -14,6 +14,7 @@ mod create;
 mod differential;
 mod list;
 mod log;
+mod page;
 mod pages;
 mod point;
 mod recover;
@@ -32,6 +33,7 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 use hobt_instruments::time_of_day;
 
+pub use page::RESTORED_PAGES_MAX;
 pub use point::StopPoint;
 
 /// What a restore leaves.
@@ -90,6 +92,8 @@ pub struct RestoreDone {
     pub is_recovered: bool,
     /// The backup ends before the point at which the restore was to stop.
     pub ends_before_stop: bool,
+    /// Why `master` could not take it into the history. It is done all the same.
+    pub unnoted: Option<EngineError>,
 }
 
 impl Instance {
@@ -114,6 +118,11 @@ impl Instance {
         }
         let source = Source { media: &media, place: &place };
         let outcome = match (request.is_log, facts.kind) {
+            (is_log, SetKind::Log | SetKind::Differential)
+                if is_log == (facts.kind == SetKind::Log) && self.is_restoring_pages(request.name) =>
+            {
+                self.roll_pages(request, &source)?
+            }
             (true, SetKind::Log) => self.restore_log(request, &source)?,
             (false, SetKind::Database) => self.restore_database(request, &source)?,
             (false, SetKind::Differential) => self.restore_differential(request, &source)?,
@@ -133,9 +142,10 @@ impl Instance {
             None if recovers => self.recover_restored(request.name),
             None => Ok(()),
         };
-        self.note_restore(request, facts, recovers && recovered.is_ok())?;
+        let unnoted = self.note_restore(request, facts, recovers && recovered.is_ok()).err();
         recovered?;
         Ok(RestoreDone {
+            unnoted,
             facts: place.facts.clone(),
             position: place.number,
             elapsed: since.elapsed(),

@@ -102,10 +102,7 @@ impl Worker<'_> {
     fn write_all(&self, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         while !self.is_over.load(Ordering::Relaxed) {
-            let wait = Wait::begin(WaitType::BackupIo);
-            let block = self.reader.next_data(self.pass, &mut buffer).map_err(of_read)?;
-            drop(wait);
-            let Some(block) = block else { break };
+            let Some(block) = self.reader.next_data(self.pass, &mut buffer).map_err(of_read)? else { break };
             self.write(&block)?;
             self.done.fetch_add(block.payload.len() as u64, Ordering::Relaxed);
             report()?;

@@ -83,6 +83,22 @@ impl<'a> StopSearch<'a> {
         StopSearch { point, marked: None, last_commit: 0, found: None }
     }
 
+    /// Whether it looks for a mark behind whose transaction the restore stops.
+    pub(super) fn is_for_mark(&self) -> bool {
+        matches!(self.point, Some(StopPoint::Mark { is_before: false, .. }))
+    }
+
+    /// Shows it a record that was restored before. The transaction of a mark there may end behind.
+    pub(super) fn pass(&mut self, record: &Record) {
+        if let Some(StopPoint::Mark { name, is_before: false, after }) = self.point {
+            self.keeps_before_mark(record, name, false, *after);
+            if self.marked == Some(0) {
+                // It has ended already. Another one of this name may come.
+                self.marked = None;
+            }
+        }
+    }
+
     /// Whether a record is kept. Not asked again once one is not.
     pub(super) fn keeps(&mut self, record: &Record) -> bool {
         let committed = if record.kind == COMMIT_RECORD { commit_time(&record.payload) } else { None };
@@ -172,6 +188,19 @@ mod tests {
         let point = StopPoint::Mark { name: "month".to_owned(), is_before: false, after: None };
         let records = [&records[..], &[commit(40, 3, 220)]].concat();
         assert_eq!(kept(&point, &records), (vec![8, 16, 24, 32], Some(40), true));
+    }
+
+    /// The mark is in one backup of the log, the end of its transaction in the next.
+    #[test]
+    fn a_mark_that_was_restored_before_its_transaction_ends_counts() {
+        let point = StopPoint::Mark { name: "month".to_owned(), is_before: false, after: None };
+        let mut search = StopSearch::new(Some(&point));
+        for record in [mark(8, 1, "month", 100), commit(16, 1, 110), mark(24, 2, "month", 200), commit(32, 3, 210)] {
+            search.pass(&record);
+        }
+        let behind = [commit(40, 4, 220), commit(48, 2, 230), commit(56, 5, 240)];
+        let kept: Vec<bool> = behind.iter().map(|record| search.keeps(record)).collect();
+        assert_eq!((kept, search.found), (vec![true, true, false], Some(Lsn(56))));
     }
 
     #[test]
