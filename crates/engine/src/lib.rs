@@ -104,7 +104,8 @@ pub use hobt_log::TruncationWait;
 pub use hobt_txn::DelayedDurability;
 pub use instance::{
     BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
-    ExtensionDescription, Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, StopPoint, TailRequest,
+    ExtensionDescription, Instance, ObserveBackup, RestoreDone, RestoreEnd, RestoreRequest, SnapshotDefinition,
+    StopPoint, TailRequest,
 };
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};

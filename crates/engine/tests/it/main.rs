@@ -20,6 +20,7 @@ mod on_disk;
 mod recovery_models;
 mod recovery_start;
 mod restart;
+mod snapshots;
 mod standby;
 mod system_tables;
 mod undo_behind;

@@ -17,6 +17,7 @@ mod log;
 mod pages;
 mod point;
 mod recover;
+mod revert;
 mod show;
 
 use std::path::PathBuf;
