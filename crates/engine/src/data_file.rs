@@ -206,8 +206,8 @@ impl DataFile {
             name: plan.name.clone(),
         };
         let guard = CopyGuard::new(file);
-        let disk = Arc::clone(&guard) as Arc<dyn DiskFile>;
-        let made = DataFile { path: plan.path.clone(), disk, guard, header };
+        let opened = Arc::clone(&guard) as Arc<dyn DiskFile>;
+        let made = DataFile { path: plan.path.clone(), disk: opened, guard, header };
         let ready = made
             .disk
             .try_lock_exclusive()

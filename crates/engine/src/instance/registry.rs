@@ -224,6 +224,7 @@ impl Entry {
             Some(EntryState::Closed(_)) => DatabaseState::Online,
             Some(EntryState::Unavailable { state, .. }) => *state,
         };
+        let is_in_standby = self.is_standby();
         DatabaseDescription {
             id: self.id,
             name: self.name.clone(),
@@ -236,7 +237,7 @@ impl Entry {
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
             log_files: self.logs.lock().iter().map(|(_, path)| path.clone()).collect(),
             overlay_file: self.overlay.lock().clone(),
-            is_in_standby: self.is_standby(),
+            is_in_standby,
             source: None,
         }
     }

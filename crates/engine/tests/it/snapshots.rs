@@ -65,7 +65,7 @@ fn a_snapshot_shows_the_moment_while_its_source_goes_on() {
         assert_eq!(ids(&second).len(), 5000 + 200 + 4000, "{model:?}");
         for snapshot in [&first, &second] {
             assert_sound(snapshot);
-            assert!(snapshot.snapshot().table("dbo", "u").is_none());
+            assert!(snapshot.snapshot().table(1, "u").is_none());
         }
         let (one, source) = (described(&instance, "first"), described(&instance, "shop"));
         assert!(one.source == Some(source.id) && one.options.is_read_only && !one.is_in_standby);
@@ -77,9 +77,10 @@ fn a_snapshot_shows_the_moment_while_its_source_goes_on() {
         assert_eq!(ids_of(&instance, "first"), shown, "{model:?}");
         let database = instance.database("shop").expect("online");
         add(&instance, &database, 20_000..22_000);
-        disk.crash(7);
+        disk.lose_power(7);
         drop(database);
         drop(instance);
+        disk.power_on();
         let instance = open(&disk);
         assert_eq!(ids_of(&instance, "shop").len(), 9000 + 200 + 8000 + 2000, "{model:?}");
         assert_eq!(ids_of(&instance, "first"), shown, "{model:?}");
@@ -117,7 +118,7 @@ fn a_database_is_brought_back_to_its_snapshot() {
         let database = instance.database("shop").expect("online");
         assert_eq!(ids(&database), (0..2000).collect::<Vec<_>>(), "{round}");
         assert_sound(&database);
-        assert!(database.snapshot().table("dbo", "u").is_none());
+        assert!(database.snapshot().table(1, "u").is_none());
         assert_eq!(number_of(back_up(&instance, &database, BackupWhat::Log, "l.bak")), number::LOG_BACKUP_WITHOUT_BASE);
         assert_eq!(ids_of(&instance, "snap"), (0..2000).collect::<Vec<_>>(), "{round}");
     }
@@ -316,9 +317,10 @@ fn any_history_leaves_its_snapshots() {
                     if random.below(2) == 0 {
                         instance.close().expect("closed");
                     } else {
-                        disk.crash(seed * 1000 + step);
+                        disk.lose_power(seed * 1000 + step);
                     }
                     drop(instance);
+                    disk.power_on();
                     instance = open(&disk);
                 }
                 _ if !expected.is_empty() => {
