@@ -85,6 +85,8 @@ pub(crate) struct OldDatabase<'a> {
     /// What takes all writes: `files` lie over it already, and the files of the log are to. The database is read-only
     /// then.
     pub(crate) overlay: Option<&'a Overlay>,
+    /// It is a snapshot of another database.
+    pub(crate) is_snapshot: bool,
 }
 
 /// The parts of a database.
@@ -100,6 +102,7 @@ struct Parts {
     options: DatabaseOptions,
     redo_rate: RedoRate,
     is_over_others: bool,
+    is_snapshot: bool,
 }
 
 impl Database {
@@ -146,6 +149,7 @@ impl Database {
                 options: DatabaseOptions::default(),
                 redo_rate: RedoRate::default(),
                 is_over_others: false,
+                is_snapshot: false,
             },
         )?;
         database.save_clean()?;
@@ -199,7 +203,7 @@ impl Database {
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        let OldDatabase { id, name, mut files, ask, removed, overlay, .. } = old;
+        let OldDatabase { id, name, mut files, ask, removed, overlay, is_snapshot, .. } = old;
         let fail = |error| match error {
             AccessError::Undecided(reason) => EngineError::Unavailable {
                 database: name.to_owned(),
@@ -258,6 +262,7 @@ impl Database {
                 },
                 redo_rate: RedoRate::of(&summary),
                 is_over_others: overlay.is_some(),
+                is_snapshot,
             },
         )?;
         database.pass_used_ids();
@@ -347,6 +352,7 @@ impl Database {
             undo: Default::default(),
             redo_rate: made.redo_rate,
             is_over_others: made.is_over_others,
+            is_snapshot: made.is_snapshot,
             differential: Default::default(),
             data_backup: Mutex::default(),
             log_backup: Mutex::default(),

@@ -48,6 +48,7 @@ impl Instance {
             return Err(EngineError::Statement(errors::CANNOT_DETACH_SYSTEM.error()));
         }
         entry.refuse_standby()?;
+        self.registry.refuse_source(&entry)?;
         let master = self.master()?;
         let transition = self
             .take_unused(entry.id)
@@ -82,7 +83,7 @@ impl Instance {
         }
         let Attached { files, logs } = self.open_attached(name, paths, rebuilds_log)?;
         let guid = files[0].header.database_guid;
-        if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid) {
+        if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid && !entry.is_snapshot()) {
             return Err(EngineError::Statement(errors::FILES_OF_ANOTHER_DATABASE.with([&other.name])));
         }
         let id = take_id(&self.next_database)?;
@@ -95,7 +96,8 @@ impl Instance {
             options: Mutex::default(),
             files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),
             logs: Mutex::new(logs.clone()),
-            standby: Mutex::default(),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Closed(files))),

@@ -23,8 +23,8 @@ use crate::data_file::{DataFile, lock_patiently};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::{RESTORING, STANDBY};
 
-/// The number by which `master` lists a standby file among the files of its database.
-pub(super) const STANDBY_FILE: i16 = 0;
+/// The number by which `master` lists an overlay among the files of its database.
+pub(super) const OVERLAY_FILE: i16 = 0;
 
 /// What a standby file begins with.
 const LABEL: &[u8] = b"hobt standby 1\n";
@@ -72,23 +72,30 @@ fn is_standby_file(file: &dyn DiskFile) -> std::result::Result<bool, DiskError> 
     Ok(is_unwritten || label.starts_with(LABEL))
 }
 
-/// Refuses what cannot be done to a standby.
+/// Refuses what cannot be done to a standby or a snapshot.
 ///
 /// # Errors
-/// 5063.
+/// 5063, 5093.
 pub(super) fn refuse_standby(database: &DatabaseUse) -> Result<()> {
-    match database.is_over_others() {
-        true => Err(EngineError::Statement(errors::WARM_STANDBY.with([&database.name()]))),
-        false => Ok(()),
+    match (database.is_snapshot(), database.is_over_others()) {
+        (true, _) => Err(EngineError::Statement(errors::DATABASE_IS_SNAPSHOT.error())),
+        (false, true) => Err(EngineError::Statement(errors::WARM_STANDBY.with([&database.name()]))),
+        (false, false) => Ok(()),
     }
 }
 
 impl Entry {
+    /// Whether it is a database that is being restored and can be read.
+    pub(super) fn is_standby(&self) -> bool {
+        !self.is_snapshot() && self.overlay.lock().is_some()
+    }
+
     /// As [`refuse_standby`].
     pub(super) fn refuse_standby(&self) -> Result<()> {
-        match *self.standby.lock() {
-            Some(_) => Err(EngineError::Statement(errors::WARM_STANDBY.with([&self.name]))),
-            None => Ok(()),
+        match (self.is_snapshot(), self.is_standby()) {
+            (true, _) => Err(EngineError::Statement(errors::DATABASE_IS_SNAPSHOT.error())),
+            (false, true) => Err(EngineError::Statement(errors::WARM_STANDBY.with([&self.name]))),
+            (false, false) => Ok(()),
         }
     }
 }
@@ -112,7 +119,8 @@ impl Instance {
     /// 5123 the path is not allowed, 1834 a database has the file, 5170 the file holds something else.
     pub(super) fn place_standby_file(&self, name: &str, path: &Path) -> Result<PathBuf> {
         let path = self.allowed.place(&*self.disk, path)?;
-        let own = self.registry.named(name).and_then(|entry| entry.standby.lock().clone());
+        let own = self.registry.named(name).filter(|entry| entry.is_standby());
+        let own = own.and_then(|entry| entry.overlay.lock().clone());
         if own.as_ref() == Some(&path) {
             return Ok(path);
         }
@@ -147,7 +155,7 @@ impl Instance {
                 return Err(in_use(path, &owner));
             }
             self.note_standby(&entry, path)?;
-            *entry.standby.lock() = Some(path.to_path_buf());
+            *entry.overlay.lock() = Some(path.to_path_buf());
         }
         self.sync_folders(&[path])?;
         *entry.state.lock() = EntryState::Closed(files);
@@ -171,7 +179,7 @@ impl Instance {
     /// Closes a standby, so that its files can be opened. `master` and the entry go on saying that it is one. The
     /// caller holds its transition. Does nothing to another database.
     pub(super) fn close_standby(&self, entry: &Entry) {
-        if entry.standby.lock().is_none() {
+        if !entry.is_standby() {
             return;
         }
         let before = std::mem::replace(&mut *entry.state.lock(), EntryState::restoring());
@@ -183,7 +191,7 @@ impl Instance {
 
     /// Lets a database that was closed by [`Instance::close_standby`] and is still a standby be opened again.
     pub(super) fn reopen_standby(&self, entry: &Entry) {
-        if entry.standby.lock().is_some() {
+        if entry.is_standby() {
             let found = inspect(&*self.disk, &entry.files.lock(), entry.guid);
             *entry.state.lock() = found;
         }
@@ -192,17 +200,17 @@ impl Instance {
     /// Makes a closed standby a database that is merely being restored, durably: its files are about to change. Does
     /// nothing to another database.
     pub(super) fn leave_standby(&self, entry: &Entry) -> Result<()> {
-        if entry.standby.lock().is_none() {
+        if !entry.is_standby() {
             return Ok(());
         }
         self.note_restoring(entry, true)?;
-        self.drop_standby_file(entry);
+        self.drop_overlay_file(entry);
         Ok(())
     }
 
-    /// Removes the standby file of a database that `master` does not list as a standby any more.
-    pub(super) fn drop_standby_file(&self, entry: &Entry) {
-        let Some(path) = entry.standby.lock().take() else { return };
+    /// Removes the overlay of a database that `master` does not list with one any more.
+    pub(super) fn drop_overlay_file(&self, entry: &Entry) {
+        let Some(path) = entry.overlay.lock().take() else { return };
         let options = OpenOptions { create_new: false, read_only: true, direct: true };
         let is_one = self.disk.open(&path, options).and_then(|file| is_standby_file(&*file));
         if is_one.unwrap_or(false) {
@@ -219,11 +227,11 @@ impl Instance {
         let row = rows.into_iter().find(|row| row.id == id).ok_or_else(|| does_not_exist(&entry.name))?;
         let row = DatabaseRow { isolation: row.isolation | RESTORING | STANDBY, ..row };
         let path = Text(self.allowed.stored(path));
-        let file = DatabaseFileRow { database: id, file: STANDBY_FILE, is_log: false, is_removed: false, path };
+        let file = DatabaseFileRow { database: id, file: OVERLAY_FILE, is_log: false, is_removed: false, path };
         master.change_and_save(|heaps, ctx| {
             heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
             heaps.insert(ctx, &row)?;
-            heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id && row.file == STANDBY_FILE)?;
+            heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id && row.file == OVERLAY_FILE)?;
             heaps.insert(ctx, &file)
         })
     }

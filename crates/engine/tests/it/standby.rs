@@ -67,7 +67,7 @@ fn a_standby_is_read_between_the_logs_of_a_chain() {
             assert!(!done.is_recovered);
             let listed = described(&instance, "copy");
             assert_eq!(listed.state, DatabaseState::Online);
-            assert!(listed.options.is_read_only && listed.standby_file.is_some());
+            assert!(listed.options.is_read_only && listed.is_in_standby);
             let copy = instance.database("copy").expect("online");
             assert_eq!(ids(&copy), (0..committed).collect::<Vec<_>>(), "{model:?} {step}");
             assert_sound(&copy);
@@ -76,7 +76,7 @@ fn a_standby_is_read_between_the_logs_of_a_chain() {
         instance.recover_restored("copy").expect("recovered");
         assert!(!exists(&disk, "copy.ss"));
         let listed = described(&instance, "copy");
-        assert!(!listed.options.is_read_only && listed.standby_file.is_none());
+        assert!(!listed.options.is_read_only && listed.overlay_file.is_none());
         let copy = instance.database("copy").expect("online");
         assert_eq!(ids(&copy), (0..committed).collect::<Vec<_>>());
         add(&instance, &copy, 90_000..90_100);
@@ -127,7 +127,7 @@ fn a_standby_is_one_after_a_restart() {
     instance.close().expect("closed");
     let instance = open(&disk);
     let listed = described(&instance, "copy");
-    assert!(listed.state == DatabaseState::Online && listed.options.is_read_only && listed.standby_file.is_some());
+    assert!(listed.state == DatabaseState::Online && listed.options.is_read_only && listed.is_in_standby);
     assert_eq!(ids_of(&instance, "copy"), (0..2000).collect::<Vec<_>>());
     // A crash of a standby that is open.
     let copy = instance.database("copy").expect("online");

@@ -28,6 +28,9 @@ use options::Options;
 impl Maintenance<'_, '_> {
     /// Runs the statement.
     pub(crate) fn back_up_or_restore(&mut self, backup: &Backup, position: Position) -> Result<Outcome, Failure> {
+        if let Some(snapshot) = snapshot_of(backup) {
+            return self.revert(backup, snapshot, position);
+        }
         let paths = self.devices(backup)?;
         let options = Options::read(self.batch, backup)?;
         let what = backup.what.value.to_uppercase();
@@ -247,6 +250,26 @@ impl Maintenance<'_, '_> {
         Err(errors::SYNTAX.with([&"NORECOVERY"]).at(position).into())
     }
 
+    /// `RESTORE DATABASE … FROM DATABASE_SNAPSHOT = name`.
+    fn revert(&mut self, backup: &Backup, snapshot: &Expression, position: Position) -> Result<Outcome, Failure> {
+        let (name, is_log) = self.whole_of_database(backup, position)?;
+        if is_log || !backup.options.is_empty() {
+            return Err(errors::SYNTAX.with([&"DATABASE_SNAPSHOT"]).at(position).into());
+        }
+        let snapshot = self.batch.text_value(snapshot)?.unwrap_or_default();
+        let instance = Arc::clone(&self.batch.environment.instance);
+        for used in [&name, &snapshot] {
+            if name_equals(self.batch.state.database.name(), used) {
+                return Err(errors::RESTORE_OF_CURRENT.with([used]).at(position).into());
+            }
+            if self.batch.environment.sessions.uses_database(used, self.batch.state.id) {
+                return Err(errors::RESTORE_IN_USE.error().at(position).into());
+            }
+        }
+        instance.revert(&name, &snapshot).map_err(|error| error.to_sql_error().at(position))?;
+        Ok(Outcome::QUIET)
+    }
+
     fn verify(&mut self, options: &Options, paths: &[PathBuf], position: Position) -> Result<(), Failure> {
         let instance = Arc::clone(&self.batch.environment.instance);
         let place = {
@@ -316,6 +339,14 @@ fn pages_of(backup: &Backup) -> Result<Vec<PageId>, Failure> {
         }
     }
     Ok(pages)
+}
+
+/// The snapshot that a database is to be restored from.
+fn snapshot_of(backup: &Backup) -> Option<&Expression> {
+    match &backup.devices[..] {
+        [BackupDevice::Physical { kind, place }] if backup.restore && kind == "DATABASE_SNAPSHOT" => Some(place),
+        _ => None,
+    }
 }
 
 /// Tells the client how far a backup or a restore is, and asks whether it is to stop.

@@ -102,7 +102,11 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::RESTORE_OF_MASTER.with([&entry.name])));
         }
-        let is_restoring = entry.standby.lock().is_some() || entry.state.lock().is_restoring();
+        if entry.is_snapshot() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_SNAPSHOT.error()));
+        }
+        self.registry.refuse_source(entry)?;
+        let is_restoring = entry.is_standby() || entry.state.lock().is_restoring();
         if request.replaces {
             return Ok(());
         }
@@ -142,7 +146,7 @@ impl Instance {
     fn guid_for(&self, facts: &SetFacts, existing: Option<&Entry>) -> [u8; 16] {
         let guid = facts.database_guid.0;
         let is_taken = |entry: &std::sync::Arc<Entry>| {
-            entry.guid == guid && existing.is_none_or(|existing| existing.id != entry.id)
+            entry.guid == guid && !entry.is_snapshot() && existing.is_none_or(|existing| existing.id != entry.id)
         };
         if !self.registry.all().iter().any(is_taken) {
             return guid;
@@ -231,7 +235,7 @@ impl Instance {
         // Another database may have got a place of it while it was OFFLINE.
         let is_own = |path: &&Path| !is_of_another(&*self.disk, path, &entry.guid);
         self.remove_files(all.into_iter().filter(is_own));
-        self.drop_standby_file(entry);
+        self.drop_overlay_file(entry);
     }
 
     /// Makes the files and writes everything that the backup has.
@@ -362,7 +366,7 @@ impl Instance {
         let missing = || EngineError::Statement(errors::RESTORE_NO_DATABASE.with([&name]));
         let entry = self.registry.named(name).ok_or_else(missing)?;
         let is_restoring = entry.state_unless_opening().is_some_and(|state| state.is_restoring());
-        let is_standby = entry.standby.lock().is_some();
+        let is_standby = entry.is_standby();
         match is_restoring || is_standby {
             true => Ok(entry),
             false => Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())),

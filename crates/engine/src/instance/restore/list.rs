@@ -12,7 +12,7 @@ use crate::database::DatabaseState;
 use crate::error::{Result, of_catalog};
 use crate::instance::create::delete_database;
 use crate::instance::registry::{Entry, EntryState};
-use crate::instance::standby::STANDBY_FILE;
+use crate::instance::standby::OVERLAY_FILE;
 use crate::instance::{DatabaseUse, Instance, does_not_exist};
 use crate::isolation::{IsolationOptions, RESTORING, STANDBY};
 
@@ -54,7 +54,8 @@ impl Listing {
             options: Mutex::default(),
             files: Mutex::new(self.files.clone()),
             logs: Mutex::new(self.logs.clone()),
-            standby: Mutex::default(),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::restoring())),
@@ -107,7 +108,7 @@ impl Instance {
         let bits = row.isolation & !(RESTORING | STANDBY);
         let row = DatabaseRow { isolation: bits | if is_restoring { RESTORING } else { 0 }, ..row };
         master.change_and_save(|heaps, ctx| {
-            heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id && row.file == STANDBY_FILE)?;
+            heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id && row.file == OVERLAY_FILE)?;
             heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
             heaps.insert(ctx, &row)
         })

@@ -18,6 +18,7 @@ mod page;
 mod pages;
 mod point;
 mod recover;
+mod revert;
 mod show;
 
 use std::path::PathBuf;

@@ -26,7 +26,7 @@ impl Instance {
         }
         // From here on the database is one that a crash has left.
         self.note_restoring(&entry, false)?;
-        self.drop_standby_file(&entry);
+        self.drop_overlay_file(&entry);
         *entry.state.lock() = EntryState::Closed(files);
         drop(transition);
         let database = self.database_by_id(entry.id)?;
