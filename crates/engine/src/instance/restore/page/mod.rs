@@ -29,11 +29,10 @@ use hobt_page::{INTERVAL_PAGES, RESERVED_PAGES};
 use super::{Outcome, RestoreDone, RestoreEnd, RestoreRequest, Source};
 use crate::DatabaseState;
 use crate::data_file::DataFile;
-use crate::error::{EngineError, Result, of_catalog};
+use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::create::is_system;
 use crate::instance::registry::{Entry, EntryState, Transition};
-use crate::isolation::STANDBY;
 use crate::options::{DatabaseOptions, RecoveryModel};
 
 /// The most pages that are restored at once, as in SQL Server.
@@ -74,7 +73,7 @@ impl Instance {
     /// The errors of [`Instance::restore`], and 3031 an option that does not go with pages, 3111 a page is one of those
     /// that describe the file, 3115 the recovery model is `SIMPLE`, 3116 the backup is of another history of the
     /// database, 3183 the page is damaged in the backup too, 3194 there is no such page, 3195 the backup does not have
-    /// it. The database is what it was then.
+    /// it, 3709 the database has snapshots. The database is what it was then.
     pub fn restore_pages(&self, request: &RestoreRequest<'_>, pages: &[PageId]) -> Result<RestoreDone> {
         let since = Instant::now();
         check_options(request)?;
@@ -99,8 +98,12 @@ impl Instance {
         if entry.guid[..4] != facts.database_guid.0[..4] {
             return Err(EngineError::Statement(errors::RESTORE_OTHER_DATABASE.with([&entry.name])));
         }
-        let (rows, _) = self.master()?.listed_databases().map_err(|error| of_catalog("master", error))?;
-        if rows.iter().any(|row| row.id == entry.id.0.cast_signed() && row.isolation & STANDBY != 0) {
+        if entry.is_snapshot() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_SNAPSHOT.error()));
+        }
+        // The files are written past what keeps their former pages.
+        self.registry.refuse_source(&entry)?;
+        if entry.is_standby() {
             // What was undone for its readers is not in its log.
             return Err(EngineError::Statement(errors::BACKUP_OPTIONS_CONFLICT.with([&"page", &"standby"])));
         }
