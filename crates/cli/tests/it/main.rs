@@ -15,6 +15,7 @@ mod devices;
 mod disks;
 mod estimates;
 mod export;
+mod external_tables;
 mod files;
 mod full_log;
 mod hints;
