@@ -20,6 +20,7 @@ mod files;
 mod full_log;
 mod hints;
 mod histories;
+mod imports;
 mod instruments;
 mod isolation;
 mod join_filters;
