@@ -1168,6 +1168,14 @@ errors! {
     CONFIGURATION_CHANGED(15457, 10) "Configuration option '{}' changed from {} to {}. Run the RECONFIGURE statement \
         to install.";
     RENAME_CAUTION(15477, 10) "Caution: Changing any part of an object name could break scripts and stored procedures.";
+    EXTERNAL_LOCATION_NO_FOLDER(15840, 16) "External table location must be a folder. Location provided: '{}'";
+    EXTERNAL_LOCATION_PATTERN(15841, 16) "External table location cannot contain wildcard characters. Location provided: \
+        '{}'";
+    EXTERNAL_LOCATION_EXISTS(15842, 16) "Cannot create external table. External table location already exists. Location \
+        provided: '{}'";
+    EXTERNAL_FILE_NOT_WRITTEN(15856, 16) "I/O operation against '{}' failed: {}.";
+    EXTERNAL_LOCATION(15860, 16) "External table location path is not valid. Location provided: '{}': {}.";
+    EXTERNAL_BOTH(15879, 16) "Providing both {} and {} is not supported.";
     MESSAGE_NOT_FOUND(18054, 16) "Error {}, severity {}, state {} was raised, but no message with that error number \
         was found in sys.messages. If error is larger than 50000, make sure the user-defined message is added using \
         sp_addmessage.";
@@ -1178,6 +1186,14 @@ errors! {
     TOO_MANY_DATABASES(40517, 16) "An instance makes at most 32762 databases.";
     TOO_MANY_FILEGROUPS(40517, 16) "A database has at most 32767 filegroups.";
     TOO_MANY_FILES(40517, 16) "A database has at most 32767 files.";
+    EXTERNAL_NO_SUCH(46501, 15) "External table references '{}' that does not exist.";
+    EXTERNAL_FORMAT_EXISTS(46502, 15) "Type with name '{}' already exists.";
+    EXTERNAL_OPTION_VALUE(46504, 15) "External option '{}' is not valid. Ensure that the length and range are \
+        appropriate.";
+    EXTERNAL_OPTION_MISSING(46505, 15) "Missing required external DDL option '{}'.";
+    EXTERNAL_NOT_SUPPORTED(46519, 16, 16) "{} are not supported with external tables.";
+    EXTERNAL_UNKNOWN_OPTION(46520, 15) "The external DDL statement contained an unrecognized option: {}.";
+    EXTERNAL_TABLE_HINTS(46915, 16) "Table hints are not supported on queries that reference external tables.";
     INTERNAL(50000, 20) "{}";
     USER_ERROR(50000, 16) "{}";
 }

@@ -305,11 +305,12 @@ pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
 /// The stored rows behind a target.
 ///
 /// # Errors
-/// Errors 259, 4403, 4405, 4406.
+/// Errors 259, 4403, 4405, 4406, 46519.
 pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
     Err(match stored {
         Stored::Rows(rows) if !rows.table.table().is_system => return Ok((**rows).clone()),
         Stored::Rows(_) | Stored::System => errors::SYSTEM_TABLE_UPDATE.error(),
+        Stored::Files => errors::EXTERNAL_NOT_SUPPORTED.with([&"DML Operations"]),
         Stored::Grouped => errors::CHANGE_OF_GROUPED.with([&name]),
         Stored::Joined => errors::CHANGE_OF_JOINED.with([&name]),
         Stored::Computed => derived_field(name),

@@ -23,7 +23,7 @@ use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::body::{Body, QueryUse};
-use hobt_table::{JoinWay, ScanSample, TableRead, no_plan_for_hints};
+use hobt_table::{FileRead, JoinWay, ScanSample, TableRead, no_plan_for_hints};
 use hobt_udf::sql_error_of;
 
 impl Binder<'_> {
@@ -221,6 +221,7 @@ impl Binder<'_> {
         }
         let mut source = ScopeTable::new(Some(alias.to_string()), full, scope);
         source.stored = match place {
+            None if rows.is::<FileRead>() => Stored::Files,
             None => Stored::System,
             Some(place) => {
                 let internal = self.fresh("place");

@@ -31,6 +31,8 @@ pub(super) enum Stored {
     Joined,
     /// It is a system view, or a function.
     System,
+    /// Its rows are in files.
+    Files,
     /// Its rows are computed in another way, or its stored rows were not asked for.
     Computed,
 }

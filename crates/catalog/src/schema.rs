@@ -428,9 +428,13 @@ pub enum ModuleKind {
     TableFunction,
     /// `P`: a stored procedure.
     Procedure,
+    /// `ET`: a table whose rows are in files; shown as `U`.
+    ExternalTable,
+    /// `FF`: how the files of external tables are read. Its schema is `sys`, since it has none, and it is no object.
+    FileFormat,
 }
 
-/// A view, function or procedure, with its text.
+/// A view, function, procedure or external table, with its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
     /// Its id.
@@ -441,7 +445,7 @@ pub struct Module {
     pub name: String,
     /// What it is.
     pub kind: ModuleKind,
-    /// The text of the CREATE statement.
+    /// The text of a CREATE statement.
     pub definition: String,
     /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,

@@ -26,12 +26,14 @@ pub(crate) const VIRTUAL_COMPUTED: u8 = 1;
 /// A computed column that is stored.
 pub(crate) const STORED_COMPUTED: u8 = 2;
 
-const MODULE_KINDS: [(ModuleKind, &str); 5] = [
+const MODULE_KINDS: [(ModuleKind, &str); 7] = [
     (ModuleKind::View, "V"),
     (ModuleKind::InlineFunction, "IF"),
     (ModuleKind::ScalarFunction, "FN"),
     (ModuleKind::TableFunction, "TF"),
     (ModuleKind::Procedure, "P"),
+    (ModuleKind::ExternalTable, "ET"),
+    (ModuleKind::FileFormat, "FF"),
 ];
 
 pub(crate) fn module_kind(name: &str) -> Option<ModuleKind> {
@@ -39,10 +41,25 @@ pub(crate) fn module_kind(name: &str) -> Option<ModuleKind> {
 }
 
 impl ModuleKind {
-    /// SQL Server's object type: `V`, `IF`, `FN`, `TF`, `P`.
-    pub fn type_code(self) -> &'static str {
+    /// The code of its rows.
+    fn stored_code(self) -> &'static str {
         let found = MODULE_KINDS.iter().find(|(kind, _)| *kind == self);
         found.expect("every kind is listed").1
+    }
+
+    /// SQL Server's object type: `V`, `IF`, `FN`, `TF`, `P`, and `U` for an external table.
+    pub fn type_code(self) -> &'static str {
+        if self == ModuleKind::ExternalTable { "U" } else { self.stored_code() }
+    }
+
+    /// Whether it is a view, a function or a procedure: its definition is a user's text, and it is an object.
+    pub fn is_program(self) -> bool {
+        !matches!(self, ModuleKind::ExternalTable | ModuleKind::FileFormat)
+    }
+
+    /// Whether it is an object, which `sys.objects` shows.
+    pub fn is_object(self) -> bool {
+        self != ModuleKind::FileFormat
     }
 }
 
@@ -270,7 +287,7 @@ impl SystemHeaps {
                 id: module.id.0,
                 schema: module.schema,
                 name: module.name.clone(),
-                kind: module.kind.type_code().to_owned(),
+                kind: module.kind.stored_code().to_owned(),
                 created: Timestamp(module.created),
                 layout_version: 0,
                 lock_escalation: 0,

@@ -15,9 +15,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use hobt::{Event, Flow, Instance, Session, SessionOptions};
-use hobt_files::write::{
-    Column, CsvOptions, FileKind, FileName, FileWriter, Format, JsonShape, Timestamps, WriteOptions, Written,
-};
+use hobt_files::write::{Column, CsvOptions, FileWriter, Format, JsonShape, Timestamps, WriteOptions, Written};
+use hobt_files::{FileKind, FileName};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -56,6 +55,7 @@ fn export(session: &mut Session, query: &str, file: &Path) -> Result<Written> {
     let format = match name.known_kind(file)? {
         FileKind::Csv => Format::Csv(CsvOptions::default()),
         FileKind::Tsv => Format::Csv(CsvOptions { delimiter: "\t".to_owned(), ..CsvOptions::default() }),
+        FileKind::Psv => Format::Csv(CsvOptions { delimiter: "|".to_owned(), ..CsvOptions::default() }),
         FileKind::Json => Format::Json(JsonShape::Array),
         FileKind::JsonLines => Format::Json(JsonShape::Lines),
         FileKind::Parquet => Format::Parquet(Timestamps::Exact),

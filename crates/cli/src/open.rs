@@ -105,6 +105,19 @@ pub(crate) fn exit_code(closed: Result<(), SqlError>, interrupts: &Interrupts) -
 }
 
 impl InstanceArguments {
+    /// Whether the instance is to be made anew. One is not made for the sake of a database that it cannot have.
+    ///
+    /// # Errors
+    /// The folder cannot be one of an instance; a new instance would not have the database.
+    pub(crate) fn is_new(&self) -> Result<bool, OpenError> {
+        let is_new = !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)?;
+        if is_new && OF_NEW_INSTANCE.iter().all(|name| !name.eq_ignore_ascii_case(&self.database)) {
+            let what = format!("a new one has no database '{}'; leave -d out to make it", self.database);
+            return Err(OpenError::Usage(no_instance(&self.data, &what)));
+        }
+        Ok(is_new)
+    }
+
     /// As [`InstanceArguments::open`], for what asks about data that are there: makes no instance.
     pub(crate) fn open_existing(&self, program: &str) -> Result<(Instance, Session), OpenError> {
         if !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)? {
@@ -114,14 +127,9 @@ impl InstanceArguments {
     }
 
     /// Opens the instance and a session in it. Says on the error stream when the instance is a new one, or in memory.
-    /// One that would be new is not made for the sake of a database that it cannot have.
     pub(crate) fn open(&self, program: &str) -> Result<(Instance, Session), OpenError> {
         let disk = self.disk.kind().map_err(OpenError::Usage)?;
-        let is_new = !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)?;
-        if is_new && OF_NEW_INSTANCE.iter().all(|name| !name.eq_ignore_ascii_case(&self.database)) {
-            let what = format!("a new one has no database '{}'; leave -d out to make it", self.database);
-            return Err(OpenError::Usage(no_instance(&self.data, &what)));
-        }
+        let is_new = self.is_new()?;
         // What a user types is a path from where he is, not from the instance's folder.
         let absolute = |folder: &PathBuf| {
             let unusable = |error| OpenError::Usage(format!("--allow {}: {error}", folder.display()));

@@ -129,13 +129,13 @@ pub enum DataSpaceDefinition {
 /// `CREATE VIEW`, `CREATE FUNCTION`, `CREATE PROCEDURE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModuleDefinition {
-    /// The schema's name.
+    /// The schema's name; of no account for a file format, which has none.
     pub schema: String,
     /// The module's name.
     pub name: String,
     /// What it is.
     pub kind: ModuleKind,
-    /// The text of the statement.
+    /// The text of the statement, or of an equal one.
     pub definition: String,
     /// What to do with an existing object of this name.
     pub replace: Replace,

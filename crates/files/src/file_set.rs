@@ -23,10 +23,15 @@ pub fn fixed_part(pattern: &Path) -> PathBuf {
 /// and matches.
 ///
 /// # Errors
-/// 4860: there is no such file, or none that matches; 4861: the folder cannot be read, or the pattern is none.
+/// 4860: there is no such file, or none that matches; 4861: the folder cannot be read, the pattern is none, or it is a
+/// pipe, a device, or the system's own.
 pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
     let text = path.to_string_lossy();
     let missing = || errors::BULK_FILE_MISSING.with([&path.display()]);
+    if is_of_system(path) {
+        let why = "the system makes up what is in it when it is read, and it may never end";
+        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &why]));
+    }
     if path.is_file() {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -55,13 +60,21 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
             add(found.map_err(|error| cannot_open(path, error.error()))?)?;
         }
     } else if path.exists() {
-        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &"it is no regular file"]));
+        let why = "it is a pipe or a device, and files are read more than once";
+        return Err(errors::BULK_FILE_NOT_OPENED.with([&path.display(), &why]));
     }
     if files.is_empty() {
         return Err(missing());
     }
     files.sort_unstable();
     Ok(files)
+}
+
+/// Whether a path leads into a file system that is no storage. Some of its files say that they are regular ones, and
+/// block whoever reads them.
+fn is_of_system(path: &Path) -> bool {
+    let place = std::fs::canonicalize(fixed_part(path)).unwrap_or_else(|_| path.to_path_buf());
+    ["/proc", "/sys"].iter().any(|system| place.starts_with(system))
 }
 
 fn is_shown(path: &Path) -> bool {

@@ -8,8 +8,10 @@
 //! `operators`).
 
 mod batches;
+mod compression;
 mod condition;
 mod encoding;
+mod file_name;
 mod file_set;
 pub mod format_file;
 #[cfg(test)]
@@ -28,13 +30,16 @@ mod rejected;
 mod schema;
 mod source;
 mod stretches;
+mod terminator;
 mod text;
 mod whole;
 pub mod write;
 
 pub use batches::FileBatches;
+pub use compression::Compression;
 pub use condition::{FileCondition, FileTest};
 pub use encoding::CodePage;
+pub use file_name::{FileKind, FileName};
 pub use file_set::{files_of, fixed_part, is_pattern};
 pub use infer::{Header, Inferred};
 pub use open::{infer_columns, infer_json_columns};
@@ -43,6 +48,6 @@ pub use read::{BatchReader, FileForm, FileRows, ReadRequest};
 pub use record_form::RecordForm;
 pub use rejected::{Fault, FaultKind, Rejections};
 pub use schema::{FileColumn, file_schema};
-pub use source::Compression;
+pub use terminator::terminator;
 pub use text::layout::TextLayout;
 pub use whole::wide_code_page;

@@ -9,29 +9,8 @@ use hobt_base::{SqlError, errors};
 use hobt_instruments::{Wait, WaitType};
 use hobt_txn::{Progress, ProgressUnit};
 
+use crate::compression::Compression;
 use crate::encoding::{CodePage, Utf8Reader};
-
-/// How a file is compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compression {
-    /// Not.
-    None,
-    /// gzip, of one or several members.
-    Gzip,
-    /// zstd, of one or several frames.
-    Zstd,
-}
-
-impl Compression {
-    /// The compression that a file's first bytes show.
-    fn of(first: &[u8]) -> Compression {
-        match first {
-            [0x1F, 0x8B, ..] => Compression::Gzip,
-            [0x28, 0xB5, 0x2F, 0xFD, ..] => Compression::Zstd,
-            _ => Compression::None,
-        }
-    }
-}
 
 /// A file that is being read.
 pub(crate) struct SourceFile {

@@ -138,9 +138,15 @@ impl Session {
         self.session().cancel_handle()
     }
 
-    /// How far the running statement is, for a thread that shows it. It says nothing for statements that do not know.
+    /// How far the running statement is, for a thread that shows it. It stays empty while a statement runs that does
+    /// not know how far it is.
     pub fn progress(&mut self) -> Arc<Progress> {
         Arc::clone(&self.session().state().progress)
+    }
+
+    /// How many transactions are open, one in the other: `@@TRANCOUNT`.
+    pub fn transaction_count(&mut self) -> usize {
+        self.session().state().transaction_count()
     }
 
     /// The current database's name.

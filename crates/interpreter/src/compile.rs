@@ -89,6 +89,10 @@ impl Interpreter<'_> {
                 sketch.note_made(&create.name.name.value);
                 Ok(())
             }
+            StatementKind::CreateExternalTable(create) => {
+                sketch.note_made(&create.name.name.value);
+                Ok(())
+            }
             StatementKind::Drop(drop) => {
                 drop.names.iter().for_each(|name| sketch.note_made(&name.name.value));
                 Ok(())

@@ -36,8 +36,8 @@ use hobt_table::{
 };
 use hobt_udf::NextValues;
 
-/// The database in which SQL Server keeps the history of backups.
-const MSDB: &str = "msdb";
+/// The database in which SQL Server keeps the history of backups. Its views have this name in place of a schema.
+pub const MSDB: &str = "msdb";
 
 /// A table that a statement reads or changes.
 #[derive(Clone)]
@@ -131,6 +131,11 @@ impl<'a> Names<'a> {
     /// tables with a name in `made` (in lower case) are assumed not to exist.
     pub(super) fn looking(self, frame: &'a Frame, made: &'a HashSet<String>) -> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
+    }
+
+    /// The same names for a reading of files of its own, and not of those that a load in batches goes on reading.
+    pub(super) fn apart(&self) -> Names<'a> {
+        Names { file_batches: None, ..self.clone() }
     }
 
     /// Name resolution for the definition of a view or function being created.
@@ -231,6 +236,10 @@ impl Names<'_> {
     }
 
     fn system_view(&self, place: &Place) -> Option<SystemView> {
+        // It is no schema.
+        if name_equals(&place.schema, MSDB) {
+            return None;
+        }
         self.environment.views.view(&place.schema, &place.name)
     }
 }
@@ -261,13 +270,22 @@ impl NameResolver for Names<'_> {
                 return self.heap(&place.database, table, hints);
             }
             if let Some(module) = snapshot.module(schema, &place.name) {
-                return match module.kind {
-                    ModuleKind::View => Ok(Resolved::View {
-                        definition: module.definition.clone(),
-                        database: self.other(&place.database),
-                    }),
-                    _ => Err(without_parameters(name)),
-                };
+                match module.kind {
+                    ModuleKind::View => {
+                        let (definition, database) = (module.definition.clone(), self.other(&place.database));
+                        return Ok(Resolved::View { definition, database });
+                    }
+                    ModuleKind::ExternalTable if !hints.hints.is_empty() => {
+                        return Err(errors::EXTERNAL_TABLE_HINTS.error().at(name.position()));
+                    }
+                    ModuleKind::ExternalTable => {
+                        let read = self.external_table(&module.definition);
+                        return read.map_err(|error| error.at(name.position()));
+                    }
+                    // It is no object, and may have the name of a system view.
+                    ModuleKind::FileFormat => {}
+                    _ => return Err(without_parameters(name)),
+                }
             }
         }
         let view = self.system_view(&place).ok_or_else(|| invalid_object(name))?;

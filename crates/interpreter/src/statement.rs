@@ -35,6 +35,7 @@ impl Interpreter<'_> {
         if is_timed(statement) {
             self.note_command(command(&statement.kind));
         }
+        self.check_not_external(&statement.kind)?;
         match &statement.kind {
             StatementKind::Select(select) => self.select(select, learned),
             StatementKind::Insert(insert) => self.insert(insert, caught_here, learned),
@@ -75,6 +76,8 @@ impl Interpreter<'_> {
             StatementKind::Sequence(definition) => self.definitions().define_sequence(definition),
             StatementKind::CreateDatabase(create) => self.definitions().create_database(create),
             StatementKind::AlterDatabase(alter) => self.definitions().alter_database(alter),
+            StatementKind::CreateExternalTable(create) => self.create_external_table(create),
+            StatementKind::CreateExternalFileFormat(create) => self.create_file_format(create),
             StatementKind::CreateView(create) => self.definitions().create_view(create, statement),
             StatementKind::CreateFunction(create) => self.definitions().create_function(create, statement),
             StatementKind::CreateProcedure(create) => self.definitions().create_procedure(create, statement),

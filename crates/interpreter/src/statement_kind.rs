@@ -10,6 +10,9 @@ use super::event::Message;
 use super::program::Step;
 use super::query::into_of;
 
+/// The name of a statement that writes a file.
+const EXTERNAL_TABLE_AS: &str = "CREATE EXTERNAL TABLE AS SELECT";
+
 /// The statement's name in `sys.dm_exec_requests.command` and in errors.
 pub(super) fn command(kind: &StatementKind) -> &'static str {
     match kind {
@@ -36,6 +39,9 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
         StatementKind::CreateDatabase(_) => "CREATE DATABASE",
         StatementKind::AlterDatabase(_) => "ALTER DATABASE",
         StatementKind::Use { .. } => "USE",
+        StatementKind::CreateExternalTable(create) if create.query.is_some() => EXTERNAL_TABLE_AS,
+        StatementKind::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
+        StatementKind::CreateExternalFileFormat(_) => "CREATE EXTERNAL FILE FORMAT",
         StatementKind::CreateView(_) => "CREATE VIEW",
         StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         StatementKind::CreateProcedure(_) => "CREATE PROCEDURE",
@@ -193,6 +199,8 @@ fn is_definition(kind: &StatementKind) -> bool {
             | StatementKind::Sequence(_)
             | StatementKind::CreateDatabase(_)
             | StatementKind::AlterDatabase(_)
+            | StatementKind::CreateExternalTable(_)
+            | StatementKind::CreateExternalFileFormat(_)
             | StatementKind::CreateView(_)
             | StatementKind::CreateFunction(_)
             | StatementKind::CreateProcedure(_)
@@ -244,6 +252,10 @@ pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(Entry<1>
     Some(match kind {
         StatementKind::CreateDatabase(_) => (errors::NOT_IN_TRANSACTION, "CREATE DATABASE"),
         StatementKind::AlterDatabase(_) => (errors::NOT_IN_TRANSACTION, "ALTER DATABASE"),
+        // A rollback would have to remove the file, and could fail to.
+        StatementKind::CreateExternalTable(create) if create.query.is_some() => {
+            (errors::NOT_IN_TRANSACTION, EXTERNAL_TABLE_AS)
+        }
         StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
             (errors::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
         }

@@ -188,7 +188,7 @@ struct AggregateStream {
     finish: bool,
     schema: SchemaRef,
     work: Work,
-    /// Rows read that the statement's progress knows of.
+    /// Rows read that are counted in the statement's progress already.
     read: u64,
     waiting: bool,
     turn: Turn,

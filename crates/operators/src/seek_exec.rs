@@ -424,7 +424,7 @@ struct SeekStream {
     clock: WorkerClock,
     partition: usize,
     produced: u64,
-    /// Rows read that the statement's progress knows of.
+    /// Rows read that are counted in the statement's progress already.
     noted: u64,
     /// How many rows are still wanted.
     left: usize,

@@ -2,13 +2,11 @@
 //! it under the names that it has there.
 
 use hobt_engine::{Guid, HistoryEntry, MediaLabel, SetFacts};
+use hobt_interpreter::MSDB;
 use hobt_types::{Collation, Value};
 
 use crate::value::{NULL, datetime, row};
 use crate::{Definition, Rows, Sources};
-
-/// The database that has these tables in SQL Server; the schema under which they are known here.
-pub(super) const MSDB: &str = "msdb";
 
 pub(super) static VIEWS: &[Definition] = &[
     Definition::of(

@@ -5,6 +5,7 @@ use hobt_interpreter::{ViewContext, type_names};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::constraints::constraint_object;
+use crate::external::{external_object, external_tables};
 use crate::indexes::{key_letters, keys};
 use crate::value::{NULL, datetime, row};
 use crate::{Definition, Known, Rows, Sources};
@@ -49,9 +50,9 @@ pub(super) static VIEWS: &[Definition] = &[
     Definition::sys("procedures", OBJECT, |_, context, _| {
         Ok(objects(&context.database.snapshot(), |letters| letters == "P"))
     }),
-    Definition::sys("columns", COLUMN, |_, context, _| Ok(user_columns(&context.database.snapshot()))),
+    Definition::sys("columns", COLUMN, |_, context, _| user_columns(&context.database.snapshot())),
     Definition::sys("all_columns", COLUMN, |sources, context, _| {
-        let mut rows = user_columns(&context.database.snapshot());
+        let mut rows = user_columns(&context.database.snapshot())?;
         rows.extend(system_columns(sources));
         Ok(rows)
     }),
@@ -77,7 +78,7 @@ pub(super) static VIEWS: &[Definition] = &[
          uses_native_compilation bit, inline_type bit, is_inlineable bit",
         |_, context, _| {
             let snapshot = context.database.snapshot();
-            let mut modules: Vec<_> = snapshot.modules.values().collect();
+            let mut modules: Vec<_> = snapshot.modules.values().filter(|module| module.kind.is_program()).collect();
             modules.sort_by_key(|module| module.id);
             let inline = |kind| kind == ModuleKind::InlineFunction;
             let row = modules.into_iter().map(|module| {
@@ -228,7 +229,7 @@ fn objects(snapshot: &DatabaseSnapshot, wanted: fn(&str) -> bool) -> Vec<Vec<Val
         let keys = constraints.foreign_keys.iter().filter(|_| wanted("F"));
         rows.extend(keys.map(|key| constraint_object(table, &key.head, "F")));
     }
-    let mut modules: Vec<_> = snapshot.modules.values().collect();
+    let mut modules: Vec<_> = snapshot.modules.values().filter(|module| module.kind.is_object()).collect();
     modules.sort_by_key(|module| module.id);
     for module in modules {
         let letters = module.kind.type_code();
@@ -257,43 +258,54 @@ fn all_objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
 
 fn tables(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     let snapshot = context.database.snapshot();
-    let rows = sorted_tables(&snapshot).into_iter().filter(|table| !table.is_system).map(|table| {
-        let mut row = object(&table.name, table.id.0, table.schema, 0, "U", table.created, false);
-        let escalation = match table.lock_escalation {
-            1 => "DISABLE",
-            2 => "AUTO",
-            _ => "TABLE",
-        };
+    let mut rows = Vec::new();
+    for table in sorted_tables(&snapshot).into_iter().filter(|table| !table.is_system) {
+        let head = object(&table.name, table.id.0, table.schema, 0, "U", table.created, false);
         let columns = table.columns.iter().map(|column| column.id).max().unwrap_or(0);
-        row.extend(row![
-            0,
-            NULL,
-            columns,
-            false,
-            true,
-            false,
-            false,
-            false,
-            false,
-            false,
-            0,
-            false,
-            false,
-            table.lock_escalation,
-            escalation,
-            false,
-            false,
-            0,
-            "SCHEMA_AND_DATA",
-            0,
-            "NON_TEMPORAL_TABLE",
-            NULL,
-            false,
-            false
-        ]);
-        row
-    });
-    Ok(rows.collect())
+        rows.push(table_row(head, columns, table.lock_escalation, false));
+    }
+    for (module, table) in external_tables(&snapshot)? {
+        let columns = i32::try_from(table.columns.len()).unwrap_or(i32::MAX);
+        rows.push(table_row(external_object(module), columns, 0, true));
+    }
+    Ok(rows)
+}
+
+/// A row of `sys.tables`, behind its columns of `sys.objects`.
+fn table_row(head: Vec<Value>, columns: i32, lock_escalation: u8, is_external: bool) -> Vec<Value> {
+    let mut row = head;
+    let escalation = match lock_escalation {
+        1 => "DISABLE",
+        2 => "AUTO",
+        _ => "TABLE",
+    };
+    row.extend(row![
+        0,
+        NULL,
+        columns,
+        false,
+        true,
+        false,
+        false,
+        false,
+        false,
+        false,
+        0,
+        false,
+        false,
+        lock_escalation,
+        escalation,
+        false,
+        false,
+        0,
+        "SCHEMA_AND_DATA",
+        0,
+        "NON_TEMPORAL_TABLE",
+        NULL,
+        false,
+        is_external
+    ]);
+    row
 }
 
 fn with_view_flags(mut row: Vec<Value>) -> Vec<Value> {
@@ -348,7 +360,7 @@ fn column_row(
     ]
 }
 
-fn user_columns(snapshot: &DatabaseSnapshot) -> Vec<Vec<Value>> {
+fn user_columns(snapshot: &DatabaseSnapshot) -> Rows {
     let mut rows = Vec::new();
     for table in sorted_tables(snapshot) {
         let mut columns = Vec::with_capacity(table.columns.len() + table.virtual_columns.len());
@@ -367,7 +379,13 @@ fn user_columns(snapshot: &DatabaseSnapshot) -> Vec<Vec<Value>> {
         columns.sort_by_key(|(id, _)| *id);
         rows.extend(columns.into_iter().map(|(_, row)| row));
     }
-    rows
+    for (module, table) in external_tables(snapshot)? {
+        for (column, id) in table.columns.iter().zip(1..) {
+            let (name, flags) = ((column.name.as_str(), id), (false, false, false));
+            rows.push(column_row(module.id.0, name, column.sql_type, column.collation, column.nullable, flags, 0));
+        }
+    }
+    Ok(rows)
 }
 
 fn system_columns(sources: &Sources) -> Vec<Vec<Value>> {

@@ -61,7 +61,7 @@ fn objects(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
             object(&table.name, table.id.0, letters, table.schema, table.created)
         })
         .collect();
-    let mut modules: Vec<_> = snapshot.modules.values().collect();
+    let mut modules: Vec<_> = snapshot.modules.values().filter(|module| module.kind.is_object()).collect();
     modules.sort_by_key(|module| module.id);
     rows.extend(
         modules

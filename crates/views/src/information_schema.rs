@@ -2,9 +2,10 @@
 
 use hobt_catalog::{DatabaseSnapshot, Module, ModuleKind};
 use hobt_interpreter::ViewContext;
-use hobt_types::{MaxLength, SqlType, Value};
+use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use crate::catalog::sorted_tables;
+use crate::external::external_tables;
 use crate::indexes::keys;
 use crate::value::{NULL, datetime, row};
 use crate::{Definition, Rows, Sources};
@@ -72,7 +73,8 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
     Definition::of(SCHEMA, "ROUTINES", ROUTINE_COLUMNS, |_, context, _| {
         let snapshot = context.database.snapshot();
-        let routines = snapshot.modules.values().filter(|module| module.kind != ModuleKind::View);
+        let is_routine = |kind: ModuleKind| kind.is_program() && kind != ModuleKind::View;
+        let routines = snapshot.modules.values().filter(|module| is_routine(module.kind));
         Ok(routines.map(|module| routine(&snapshot, module)).collect())
     }),
 ];
@@ -124,6 +126,9 @@ fn tables(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         .filter(|table| !table.is_system)
         .map(|table| row![&snapshot.name, schema_name(&snapshot, table.schema), &table.name, "BASE TABLE"])
         .collect();
+    for (module, _) in external_tables(&snapshot)? {
+        rows.push(row![&snapshot.name, schema_name(&snapshot, module.schema), &module.name, "BASE TABLE"]);
+    }
     let views = snapshot.modules.values().filter(|module| module.kind == ModuleKind::View);
     rows.extend(views.map(|view| row![&snapshot.name, schema_name(&snapshot, view.schema), &view.name, "VIEW"]));
     Ok(rows)
@@ -172,50 +177,82 @@ fn columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     for table in sorted_tables(&snapshot).into_iter().filter(|table| !table.is_system) {
         let schema = schema_name(&snapshot, table.schema);
         for (column, position) in table.columns.iter().zip(1..) {
-            let sql_type = column.sql_type;
-            let characters = match sql_type {
-                SqlType::Char(length) | SqlType::NChar(length) | SqlType::Binary(length) => Some(i64::from(length)),
-                SqlType::VarChar(length) | SqlType::NVarChar(length) | SqlType::VarBinary(length) => {
-                    Some(declared(length))
-                }
-                _ => None,
+            let shown = ShownColumn {
+                name: &column.name,
+                sql_type: column.sql_type,
+                nullable: column.nullable,
+                collation: column.collation,
+                default: column.default.as_ref().map(|default| default.definition.clone()),
             };
-            let octets = characters.map(|_| i64::from(sql_type.max_length_bytes()));
-            let exact = sql_type.is_numeric() && sql_type != SqlType::Bit;
-            let approximate = matches!(sql_type, SqlType::Real | SqlType::Float);
-            let precision = exact.then(|| sql_type.precision());
-            let radix = exact.then_some(if approximate { 2 } else { 10 });
-            let scale = (exact && !approximate).then(|| i32::from(sql_type.scale()));
-            let fraction = sql_type.is_temporal().then(|| sql_type.scale());
-            let character_set = sql_type.is_text().then_some(if sql_type.is_national() { "UNICODE" } else { "iso_1" });
-            let collation = sql_type.is_text().then(|| column.collation.unwrap_or_default().name());
-            let default = column.default.as_ref().map(|default| default.definition.clone());
-            rows.push(row![
-                &snapshot.name,
-                &schema,
-                &table.name,
-                &column.name,
-                position,
-                default,
-                if column.nullable { "YES" } else { "NO" },
-                sql_type.name(),
-                characters,
-                octets,
-                precision,
-                radix,
-                scale,
-                fraction,
-                NULL,
-                NULL,
-                character_set,
-                NULL,
-                NULL,
-                collation,
-                NULL,
-                NULL,
-                NULL
-            ]);
+            rows.push(column_row((&snapshot.name, &schema, &table.name), &shown, position));
+        }
+    }
+    for (module, table) in external_tables(&snapshot)? {
+        let schema = schema_name(&snapshot, module.schema);
+        for (column, position) in table.columns.iter().zip(1..) {
+            let shown = ShownColumn {
+                name: &column.name,
+                sql_type: column.sql_type,
+                nullable: column.nullable,
+                collation: column.collation,
+                default: None,
+            };
+            rows.push(column_row((&snapshot.name, &schema, &module.name), &shown, position));
         }
     }
     Ok(rows)
+}
+
+/// A column of a table, whatever its rows are in.
+struct ShownColumn<'c> {
+    name: &'c str,
+    sql_type: SqlType,
+    nullable: bool,
+    collation: Option<Collation>,
+    default: Option<String>,
+}
+
+/// A row of `COLUMNS`.
+fn column_row((catalog, schema, table): (&str, &str, &str), column: &ShownColumn<'_>, position: i32) -> Vec<Value> {
+    let ShownColumn { name, sql_type, nullable, collation, default } = column;
+    let sql_type = *sql_type;
+    let characters = match sql_type {
+        SqlType::Char(length) | SqlType::NChar(length) | SqlType::Binary(length) => Some(i64::from(length)),
+        SqlType::VarChar(length) | SqlType::NVarChar(length) | SqlType::VarBinary(length) => Some(declared(length)),
+        _ => None,
+    };
+    let octets = characters.map(|_| i64::from(sql_type.max_length_bytes()));
+    let exact = sql_type.is_numeric() && sql_type != SqlType::Bit;
+    let approximate = matches!(sql_type, SqlType::Real | SqlType::Float);
+    let precision = exact.then(|| sql_type.precision());
+    let radix = exact.then_some(if approximate { 2 } else { 10 });
+    let scale = (exact && !approximate).then(|| i32::from(sql_type.scale()));
+    let fraction = sql_type.is_temporal().then(|| sql_type.scale());
+    let character_set = sql_type.is_text().then_some(if sql_type.is_national() { "UNICODE" } else { "iso_1" });
+    let collation = sql_type.is_text().then(|| collation.unwrap_or_default().name());
+    row![
+        catalog,
+        schema,
+        table,
+        *name,
+        position,
+        default.clone(),
+        if *nullable { "YES" } else { "NO" },
+        sql_type.name(),
+        characters,
+        octets,
+        precision,
+        radix,
+        scale,
+        fraction,
+        NULL,
+        NULL,
+        character_set,
+        NULL,
+        NULL,
+        collation,
+        NULL,
+        NULL,
+        NULL
+    ]
 }

@@ -14,6 +14,7 @@ mod compatibility;
 mod constraints;
 mod databases;
 mod execution;
+mod external;
 mod functions;
 mod index_usage;
 mod indexes;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 use hobt_base::{ObjectId, SqlError};
 use hobt_engine::{Instance, time_of_day};
-use hobt_interpreter::{PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
+use hobt_interpreter::{MSDB, PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
 use hobt_types::{SqlType, Value};
 
 pub use registry::{Registry, SessionOptions, is_stopped, stop_all_sessions};
@@ -99,7 +100,7 @@ pub(crate) struct Sources {
 impl Sources {
     /// The views that every database has: all but those of `msdb`.
     pub(crate) fn of_databases(&self) -> impl Iterator<Item = &Known> {
-        self.views.iter().filter(|view| view.schema != backups::MSDB)
+        self.views.iter().filter(|view| view.schema != MSDB)
     }
 }
 
@@ -127,6 +128,7 @@ static DEFINITIONS: &[&[Definition]] = &[
     constraints::VIEWS,
     databases::VIEWS,
     execution::VIEWS,
+    external::VIEWS,
     index_usage::VIEWS,
     indexes::VIEWS,
     information_schema::VIEWS,
@@ -186,7 +188,8 @@ impl SystemViews for Views {
     }
 
     fn view_id(&self, schema: &str, name: &str) -> Option<ObjectId> {
-        self.find(schema, name).map(|view| ObjectId(view.id))
+        // The views of `msdb` are objects of no database.
+        self.find(schema, name).filter(|view| view.schema != MSDB).map(|view| ObjectId(view.id))
     }
 
     fn view_name(&self, id: ObjectId) -> Option<(&'static str, &'static str)> {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use hobt_files::write::{CsvOptions, FileKind, FileName, Format, JsonShape, Timestamps, WriteOptions};
+use hobt_files::write::{CsvOptions, Format, JsonShape, Timestamps, WriteOptions};
+use hobt_files::{FileKind, FileName};
 
 use super::ExportError;
 
@@ -62,8 +63,7 @@ impl FormatArguments {
         };
         self.check_use(kind)?;
         let format = match kind {
-            FileKind::Csv => Format::Csv(self.csv(",")),
-            FileKind::Tsv => Format::Csv(self.csv("\t")),
+            FileKind::Csv | FileKind::Tsv | FileKind::Psv => Format::Csv(self.csv(kind.delimiter().unwrap_or(","))),
             FileKind::Json => Format::Json(JsonShape::Array),
             FileKind::JsonLines => Format::Json(JsonShape::Lines),
             FileKind::Parquet if self.microseconds => Format::Parquet(Timestamps::Microseconds),
@@ -92,7 +92,7 @@ impl FormatArguments {
         let given_of_csv = of_csv.iter().find(|(_, is_given)| *is_given).map(|(name, _)| (*name, "CSV"));
         let given_of_parquet = self.microseconds.then_some(("--microseconds", "Parquet"));
         let given = match kind {
-            FileKind::Csv | FileKind::Tsv => given_of_parquet,
+            FileKind::Csv | FileKind::Tsv | FileKind::Psv => given_of_parquet,
             FileKind::Parquet => given_of_csv,
             FileKind::Json | FileKind::JsonLines => given_of_csv.or(given_of_parquet),
         };
@@ -103,51 +103,15 @@ impl FormatArguments {
     }
 }
 
-/// A separator: characters, escapes and bytes as two hexadecimal digits behind `0x`, as `BULK INSERT` has them.
+/// A separator, as `BULK INSERT` writes it.
 fn separator(text: &str) -> Result<String, String> {
-    if let Some(digits) = text.strip_prefix("0x").filter(|digits| !digits.is_empty()) {
-        let pairs = digits.as_bytes().chunks(2);
-        let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
-        let bytes =
-            bytes.filter(|_| digits.len() % 2 == 0).ok_or("0x has two hexadecimal digits for each byte behind it")?;
-        return String::from_utf8(bytes).map_err(|_| "the bytes are to be UTF-8".to_owned());
-    }
-    let mut result = String::new();
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        result.push(match character {
-            '\\' => match characters.next() {
-                Some('t') => '\t',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some('0') => '\0',
-                Some('\\') => '\\',
-                _ => return Err(r"\ is followed by t, n, r, 0 or \".to_owned()),
-            },
-            other => other,
-        });
-    }
-    Ok(result)
+    let bytes = hobt_files::terminator(text)?;
+    String::from_utf8(bytes).map_err(|_| "its bytes are no UTF-8".to_owned())
 }
 
 fn quote(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("it is one ASCII character".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn separators_have_escapes_and_bytes() {
-        assert_eq!(separator(r"|\t\r\n\0\\"), Ok("|\t\r\n\0\\".to_owned()));
-        assert_eq!(separator("0x0d0A"), Ok("\r\n".to_owned()));
-        for wrong in [r"a\", r"\x", "0x1", "0xzz", "0xff"] {
-            assert!(separator(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 pub(crate) struct FileArguments {
     /// A query, or the name of a table or view
     what: String,
-    /// The file: .csv, .tsv, .json, .jsonl, .ndjson or .parquet; text also with .gz or .zst behind it
+    /// The file: .csv, .txt, .tsv, .tbl, .json, .jsonl or .parquet; text also with .gz or .zst behind it
     file: PathBuf,
     #[command(flatten)]
     format: FormatArguments,
@@ -91,15 +91,17 @@ pub(crate) fn export_from(
     interrupts: &Interrupts,
 ) -> Result<Option<String>, ExportError> {
     let begun = Instant::now();
-    let written = export(&query(&arguments.what), arguments.sink()?, session, interrupts)?;
+    let query = query(&arguments.what)?;
+    let written = export(&query, arguments.sink()?, session, interrupts)?;
     Ok(written.map(|written| report(written, begun.elapsed())))
 }
 
 /// Runs the sub-command.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
-    // A mistake in the file's name is to be known before an instance is opened.
-    let sink = match arguments.written.sink() {
-        Ok(sink) => sink,
+    // A mistake in a name is to be known before an instance is opened.
+    let checked = query(&arguments.written.what).and_then(|query| Ok((query, arguments.written.sink()?)));
+    let (query, sink) = match checked {
+        Ok(checked) => checked,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
@@ -114,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     };
     let ((exported, elapsed), closed) = in_session(opened, interrupts, |session| {
         let begun = Instant::now();
-        (export(&query(&arguments.written.what), sink, session, interrupts), begun.elapsed())
+        (export(&query, sink, session, interrupts), begun.elapsed())
     });
     match exported {
         Ok(Some(written)) => println!("{}", report(written, elapsed)),
@@ -155,23 +157,41 @@ fn failed(error: &ExportError, arguments: &Arguments, interrupts: &Interrupts) -
     code
 }
 
-/// The batch that the user means: a table's rows, if it is a table's name.
-fn query(what: &str) -> String {
-    if is_object_name(what.trim()) { format!("SELECT * FROM {what}") } else { what.to_owned() }
-}
+/// The parts of a name, at most.
+const PARTS_MAX: usize = 4;
 
-/// Whether a text is nothing but a name of up to four parts, each a word or in brackets or double quotes.
-fn is_object_name(text: &str) -> bool {
-    let mut rest = text;
-    for _ in 0..4 {
-        let Some(behind) = behind_part(rest) else { return false };
-        match behind.trim_start().strip_prefix('.') {
-            // Database..table leaves the schema out.
-            Some(next) => rest = next.trim_start().trim_start_matches('.').trim_start(),
-            None => return behind.trim().is_empty(),
+/// The batch that the user means: a table's rows, if it is a table's name.
+///
+/// # Errors
+/// A name has too many parts.
+fn query(what: &str) -> Result<String, ExportError> {
+    match name_parts(what.trim()) {
+        None => Ok(what.to_owned()),
+        Some(1..=PARTS_MAX) => Ok(format!("SELECT * FROM {what}")),
+        Some(parts) => {
+            let text =
+                format!("{what} has {parts} parts, and a table's name at most {PARTS_MAX}: database.schema.table");
+            Err(ExportError::Usage(text))
         }
     }
-    false
+}
+
+/// The number of parts, if a text is nothing but a name: parts with points between them, each a word or in brackets or
+/// double quotes, or empty if others stand before and behind it.
+fn name_parts(text: &str) -> Option<usize> {
+    let (mut rest, mut parts) = (text, 0);
+    loop {
+        parts += 1;
+        if parts > 1 && rest.starts_with('.') {
+            rest = rest[1..].trim_start();
+            continue;
+        }
+        let behind = behind_part(rest)?.trim_start();
+        match behind.strip_prefix('.') {
+            Some(next) => rest = next.trim_start(),
+            None => return behind.is_empty().then_some(parts),
+        }
+    }
 }
 
 /// What stands behind a part of a name; `None` if none begins here.
@@ -207,16 +227,21 @@ fn report(written: Written, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::is_object_name;
+    use super::{name_parts, query};
 
     #[test]
     fn names_are_told_from_queries() {
-        for name in ["t", "dbo.t", "sales..t", "a.b.c.d", "[a b].[c]]d]", "\"x\".\"y\"\"z\"", "#t", "dbo . t", "Łódź"]
-        {
-            assert!(is_object_name(name), "{name}");
+        let names =
+            ["t", "dbo.t", "sales..t", "a.b.c.d", "[a b].[c]]d]", "\"x\".\"y\"\"z\"", "#t", "dbo . t", "Łódź", "a...t"];
+        for name in names {
+            assert!(name_parts(name).is_some_and(|parts| parts <= 4), "{name}");
+            assert_eq!(query(name).expect("a query"), format!("SELECT * FROM {name}"));
         }
-        for query in ["", "SELECT 1", "a.b.c.d.e", "t;", "[a", "dbo.", "t WHERE a = 1", "(t)", "@t", "1"] {
-            assert!(!is_object_name(query), "{query}");
+        for text in ["", "SELECT 1", "t;", "[a", "dbo.", "dbo..", "t WHERE a = 1", "(t)", "@t", "1", ".t"] {
+            assert_eq!(name_parts(text), None, "{text}");
+        }
+        for name in ["a.b.c.d.e", "dbo....t"] {
+            assert!(query(name).expect_err(name).to_string().contains("5 parts"), "{name}");
         }
     }
 }

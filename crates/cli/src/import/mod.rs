@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_showplan::{count, counted};
 
-use self::plan::{Plan, TypeOverride, planned};
+use self::plan::{Looked, Plan, columns_of};
 use crate::interrupt::Interrupts;
-use crate::open::{InstanceArguments, exit_code, in_session};
+use crate::open::{InstanceArguments, OpenError, exit_code, in_session};
 use crate::progress::StatementProgress;
 use hobt::{Event, Flow, Session};
 
@@ -67,9 +67,23 @@ struct Loaded {
     error: Option<SqlError>,
 }
 
-/// Runs the sub-command.
+/// Runs the sub-command. Files and options are looked at before there is an instance.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
-    let Some((_, files)) = arguments.load.names.split_last() else { return usage("give files and a table") };
+    let Some((table, files)) = arguments.load.names.split_last() else { return usage("give files and a table") };
+    let looked = match Looked::at(&arguments.load, files) {
+        Ok(looked) => looked,
+        Err(error) => return failed(error, interrupts),
+    };
+    if arguments.load.dry_run {
+        match arguments.instance.is_new() {
+            Ok(false) => {}
+            Ok(true) => {
+                let planned = Plan::new(looked, table, None);
+                return planned.map_or_else(|error| failed(error, interrupts), |plan| say(&plan, interrupts));
+            }
+            Err(error) => return unopened(&error),
+        }
+    }
     let mut instance_arguments = arguments.instance.clone();
     for file in files {
         match std::path::absolute(file) {
@@ -80,24 +94,34 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     }
     let opened = match instance_arguments.open("hobt import") {
         Ok(opened) => opened,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return unopened(&error),
     };
-    let (done, closed) = in_session(opened, interrupts, |session| import(&arguments.load, session));
+    let (done, closed) = in_session(opened, interrupts, |session| import(&arguments.load, looked, table, session));
     match done {
-        Ok(()) => {}
-        Err(ImportError::Usage(text)) => {
-            eprintln!("hobt: {text}");
-            return ExitCode::FAILURE;
-        }
-        Err(ImportError::Sql(error)) => {
+        Ok(()) => exit_code(closed, interrupts),
+        Err(error) => failed(error, interrupts),
+    }
+}
+
+/// Says what would be done.
+fn say(plan: &Plan, interrupts: &Interrupts) -> ExitCode {
+    plan.lines().iter().for_each(|line| println!("{line}"));
+    exit_code(Ok(()), interrupts)
+}
+
+fn failed(error: ImportError, interrupts: &Interrupts) -> ExitCode {
+    match error {
+        ImportError::Usage(text) => usage(&text),
+        ImportError::Sql(error) => {
             let text = format!("{}\n{error}", error.header());
-            return interrupts.failed(Some(error.number), &text);
+            interrupts.failed(Some(error.number), &text)
         }
     }
-    exit_code(closed, interrupts)
+}
+
+fn unopened(error: &OpenError) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
 }
 
 fn usage(text: &str) -> ExitCode {
@@ -128,12 +152,9 @@ impl From<SqlError> for ImportError {
 }
 
 /// Loads files into a table of the session's database, as the batch that [`Session::expect_batch`] has announced.
-pub(crate) fn import(arguments: &LoadArguments, session: &mut Session) -> Result<(), ImportError> {
-    let Some((table, files)) = arguments.names.split_last() else {
-        return Err(ImportError::Usage("give files and a table".to_owned()));
-    };
-    let overrides = arguments.types.as_deref().map(TypeOverride::list).transpose().map_err(ImportError::Usage)?;
-    let plan = planned(arguments, files, table, session, &overrides.unwrap_or_default())?;
+fn import(arguments: &LoadArguments, looked: Looked, table: &str, session: &mut Session) -> Result<(), ImportError> {
+    let known = columns_of(session, table)?;
+    let plan = Plan::new(looked, table, known)?;
     for line in plan.lines() {
         println!("{line}");
     }
@@ -150,26 +171,23 @@ pub(crate) fn import(arguments: &LoadArguments, session: &mut Session) -> Result
     Ok(())
 }
 
-/// As [`import`], for a session that goes on: its settings stay as they are.
+/// Loads files as [`import`] does, in a session that goes on: its settings stay as they are, and so does a transaction
+/// that is open.
 pub(crate) fn import_within(arguments: &LoadArguments, session: &mut Session) -> Result<(), ImportError> {
-    let mut aborts = false;
-    session.execute_expected("IF @@OPTIONS & 16384 <> 0 PRINT 'on'", &mut |event: Event| {
-        aborts |= matches!(event, Event::Message(_));
-        Flow::Continue
-    });
-    let done = import(arguments, session);
-    if !aborts {
-        session.run("SET XACT_ABORT OFF")?;
-    }
-    done
+    let Some((table, files)) = arguments.names.split_last() else {
+        return Err(ImportError::Usage("give files and a table".to_owned()));
+    };
+    import(arguments, Looked::at(arguments, files)?, table, session)
 }
 
-/// Makes the table, if it is to be made, and loads the files, in one transaction.
+/// Makes the table, if it is to be made, and loads the files: in one transaction, or from a savepoint of the open one.
 fn load(session: &mut Session, plan: &Plan) -> Loaded {
     let mut loaded = Loaded::default();
     let shown = StatementProgress::of(session.progress());
+    let is_within = session.transaction_count() > 0;
+    let batch = if is_within { plan.batch_within() } else { plan.batch() };
     shown.begin();
-    session.execute_expected(&plan.batch(), &mut |event: Event| {
+    session.execute_expected(&batch, &mut |event: Event| {
         match event {
             Event::Error(error) => {
                 loaded.error.get_or_insert(error);
@@ -184,6 +202,11 @@ fn load(session: &mut Session, plan: &Plan) -> Loaded {
         }
         Flow::Continue
     });
+    // What is cancelled reaches no CATCH. Where there is no savepoint yet, there is nothing to undo.
+    let is_cancelled = loaded.error.as_ref().is_some_and(|error| error.number == number::CANCELED);
+    if is_within && is_cancelled && session.transaction_count() > 0 {
+        let _undone = session.run(&plan.undo());
+    }
     loaded
 }
 

@@ -2,8 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_files::{CodePage, Header, TextLayout, files_of, infer_columns, infer_json_columns, parquet_schema};
+use hobt_base::number;
+use hobt_files::{
+    CodePage, FileKind, FileName, Header, TextLayout, files_of, infer_columns, infer_json_columns, parquet_schema,
+    terminator,
+};
 use hobt_types::SqlType;
 
 use super::{ImportError, LoadArguments};
@@ -54,15 +59,12 @@ pub(super) struct Plan {
     options: Vec<String>,
     /// Bytes of the files.
     pub(super) bytes: u64,
+    /// The name of the savepoint within an open transaction.
+    savepoint: String,
 }
 
-/// A file's form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
-    Text,
-    JsonLines,
-    Parquet,
-}
+/// Tells savepoints apart.
+static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(1);
 
 /// The names and types of files' columns, and whether the first row has the names.
 struct Found {
@@ -70,62 +72,106 @@ struct Found {
     has_header: bool,
 }
 
-/// What the arguments mean, with the first file looked at.
-pub(super) fn planned(
-    arguments: &LoadArguments,
-    patterns: &[String],
-    table: &str,
-    session: &mut Session,
-    overrides: &[TypeOverride],
-) -> Result<Plan, ImportError> {
-    let mut files = Vec::new();
-    for pattern in patterns {
-        let path = std::path::absolute(pattern).map_err(|error| ImportError::Usage(format!("{pattern}: {error}")))?;
-        files.extend(files_of(&path)?);
-    }
-    let Some(first) = files.first().cloned() else { return Err(ImportError::Usage("there are no files".to_owned())) };
-    let (form, delimiter) = form_of(arguments, &first)?;
-    let code_page = match &arguments.encoding {
-        None => CodePage::Utf8,
-        Some(name) if name.eq_ignore_ascii_case("utf-16") || name.eq_ignore_ascii_case("utf16") => CodePage::WIDE,
-        Some(name) => CodePage::named(name).ok_or_else(|| {
-            ImportError::Usage(format!("the encoding {name} is not known: give a code page's number"))
-        })?,
-    };
-    let mut layout = TextLayout::csv();
-    layout.field_end = unescaped(&delimiter).into_bytes();
-    if let Some(quote) = arguments.quote {
-        let quote = u8::try_from(quote).ok().filter(u8::is_ascii);
-        layout.quote = Some(quote.ok_or_else(|| ImportError::Usage("--quote takes one ASCII character".to_owned()))?);
-    }
-    let found = look(arguments, form, &first, (&layout, code_page))?;
-    let known = columns_of(session, table);
-    let mut options = vec!["TABLOCK".to_owned(), format!("MAXERRORS = {}", arguments.max_errors)];
-    match form {
-        Form::Text => {
-            options.push("FILE_TYPE = 'CSV'".to_owned());
-            options.push(format!("FIELDTERMINATOR = {}", string(&delimiter)));
-            options.push(format!("FIELDQUOTE = {}", string(&arguments.quote.unwrap_or('"').to_string())));
-            options.push(format!("FIRSTROW = {}", if found.has_header { 2 } else { 1 }));
-            if let Some(encoding) = &arguments.encoding {
-                let name = if code_page == CodePage::WIDE { "UTF16" } else { encoding };
-                options.push(format!("ENCODING = {}", string(name)));
+/// The files, as they were looked at before there was an instance.
+pub(super) struct Looked {
+    files: Vec<PathBuf>,
+    kind: FileKind,
+    found: Found,
+    overrides: Vec<TypeOverride>,
+    /// The options of the load.
+    options: Vec<String>,
+}
+
+impl Looked {
+    /// What the arguments mean, with the first file looked at.
+    ///
+    /// # Errors
+    /// There are no such files, the first cannot be read, or an argument cannot be used or has no use for them.
+    pub(super) fn at(arguments: &LoadArguments, patterns: &[String]) -> Result<Looked, ImportError> {
+        let overrides = arguments.types.as_deref().map(TypeOverride::list).transpose();
+        let overrides = overrides.map_err(ImportError::Usage)?.unwrap_or_default();
+        let mut files = Vec::new();
+        for pattern in patterns {
+            if pattern == "-" {
+                return usage(
+                    "an import looks at its files before it loads them: write what comes through the pipe to a file",
+                );
             }
+            let path =
+                std::path::absolute(pattern).map_err(|error| ImportError::Usage(format!("{pattern}: {error}")))?;
+            files.extend(files_of(&path)?);
         }
-        Form::JsonLines => options.push("FILE_TYPE = 'JSON'".to_owned()),
-        Form::Parquet => options.push("FILE_TYPE = 'PARQUET'".to_owned()),
+        let Some(first) = files.first() else { return usage("there are no files") };
+        let kind = kind_of(arguments, first)?;
+        check_use(arguments, kind)?;
+        let code_page = code_page(arguments)?;
+        let delimiter = arguments.delimiter.as_deref().or(kind.delimiter()).unwrap_or(",");
+        let mut layout = TextLayout::csv();
+        let unusable = |problem| ImportError::Usage(format!("--delimiter {delimiter}: {problem}"));
+        layout.field_end = terminator(delimiter).map_err(unusable)?;
+        if let Some(quote) = arguments.quote {
+            let quote = u8::try_from(quote).ok().filter(u8::is_ascii);
+            layout.quote =
+                Some(quote.ok_or_else(|| ImportError::Usage("--quote takes one ASCII character".to_owned()))?);
+        }
+        let found = look(arguments, kind, first, (&layout, code_page))?;
+        check_types(&found, &overrides)?;
+        let mut options = vec!["TABLOCK".to_owned(), format!("MAXERRORS = {}", arguments.max_errors)];
+        match kind {
+            FileKind::Csv | FileKind::Tsv | FileKind::Psv => {
+                options.push("FILE_TYPE = 'CSV'".to_owned());
+                options.push(format!("FIELDTERMINATOR = {}", string(delimiter)));
+                options.push(format!("FIELDQUOTE = {}", string(&arguments.quote.unwrap_or('"').to_string())));
+                options.push(format!("FIRSTROW = {}", if found.has_header { 2 } else { 1 }));
+            }
+            FileKind::Json | FileKind::JsonLines => options.push("FILE_TYPE = 'JSON'".to_owned()),
+            FileKind::Parquet => options.push("FILE_TYPE = 'PARQUET'".to_owned()),
+        }
+        if let Some(encoding) = &arguments.encoding {
+            let name = if code_page == CodePage::WIDE { "UTF16" } else { encoding };
+            options.push(format!("ENCODING = {}", string(name)));
+        }
+        Ok(Looked { files, kind, found, overrides, options })
     }
-    let (new_columns, filled) = match known {
-        None => (Some(new_columns(&found, overrides)?), Vec::new()),
-        Some(known) => (None, matched(&found, &known, form, table)?),
+}
+
+fn usage<T>(text: &str) -> Result<T, ImportError> {
+    Err(ImportError::Usage(text.to_owned()))
+}
+
+fn code_page(arguments: &LoadArguments) -> Result<CodePage, ImportError> {
+    match &arguments.encoding {
+        None => Ok(CodePage::Utf8),
+        Some(name) if name.eq_ignore_ascii_case("utf-16") || name.eq_ignore_ascii_case("utf16") => Ok(CodePage::WIDE),
+        Some(name) => CodePage::named(name)
+            .ok_or_else(|| ImportError::Usage(format!("the encoding {name} is not known: give a code page's number"))),
+    }
+}
+
+/// Refuses arguments that would do nothing for files of this kind.
+fn check_use(arguments: &LoadArguments, kind: FileKind) -> Result<(), ImportError> {
+    let of_csv = [
+        ("--delimiter", arguments.delimiter.is_some()),
+        ("--quote", arguments.quote.is_some()),
+        ("--header", arguments.header),
+        ("--no-header", arguments.no_header),
+    ];
+    let of_csv = of_csv.iter().find(|(_, is_given)| *is_given).map(|(name, _)| (*name, "CSV"));
+    let of_text = arguments.encoding.is_some().then_some(("--encoding", "text"));
+    let without_use = match kind {
+        FileKind::Csv | FileKind::Tsv | FileKind::Psv => None,
+        FileKind::Json | FileKind::JsonLines => of_csv,
+        FileKind::Parquet => of_csv.or(of_text),
     };
-    let bytes = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|found| found.len()).sum();
-    Ok(Plan { table: table.to_owned(), new_columns, filled, files, options, bytes })
+    match without_use {
+        Some((name, what)) => Err(ImportError::Usage(format!("{name} is for files of {what} alone"))),
+        None => Ok(()),
+    }
 }
 
 fn look(
     arguments: &LoadArguments,
-    form: Form,
+    kind: FileKind,
     first: &Path,
     (layout, code_page): (&TextLayout, CodePage),
 ) -> Result<Found, ImportError> {
@@ -134,13 +180,15 @@ fn look(
         (_, true) => Header::No,
         _ => Header::Guess,
     };
-    let found = match form {
-        Form::Text => {
+    let found = match kind {
+        FileKind::Csv | FileKind::Tsv | FileKind::Psv => {
             let inferred = infer_columns(first, layout, code_page, header)?;
             Found { columns: inferred.columns, has_header: inferred.has_header }
         }
-        Form::JsonLines => Found { columns: infer_json_columns(first, code_page)?.columns, has_header: false },
-        Form::Parquet => {
+        FileKind::Json | FileKind::JsonLines => {
+            Found { columns: infer_json_columns(first, code_page)?.columns, has_header: false }
+        }
+        FileKind::Parquet => {
             let columns = parquet_schema(first)?.columns;
             Found { columns: columns.into_iter().map(|c| (c.name, c.sql_type)).collect(), has_header: false }
         }
@@ -151,67 +199,67 @@ fn look(
     Ok(found)
 }
 
-/// The form of the files, and what stands between their values.
-fn form_of(arguments: &LoadArguments, first: &Path) -> Result<(Form, String), ImportError> {
-    let name = first.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let of_name = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let format = arguments.format.as_deref().unwrap_or(of_name).to_ascii_lowercase();
-    let (form, between) = match format.as_str() {
-        "csv" | "txt" | "" => (Form::Text, ","),
-        "tsv" | "tab" => (Form::Text, "\\t"),
-        "tbl" | "psv" => (Form::Text, "|"),
-        "json" | "jsonl" | "ndjson" => (Form::JsonLines, ","),
-        "parquet" => (Form::Parquet, ","),
-        other => {
-            let text = format!(
-                "the format '{other}' is not known: --format csv, tsv, jsonl or parquet says what the files are"
-            );
-            return Err(ImportError::Usage(text));
-        }
+/// The kind of the files: as `--format` says, or the first file's name. A name without an ending is one of CSV.
+fn kind_of(arguments: &LoadArguments, first: &Path) -> Result<FileKind, ImportError> {
+    let name = FileName::of(first);
+    let kind = match &arguments.format {
+        Some(format) => FileKind::of_ending(format),
+        None if name.has_ending => name.kind,
+        None => Some(FileKind::Csv),
     };
-    Ok((form, arguments.delimiter.clone().unwrap_or_else(|| between.to_owned())))
+    kind.ok_or_else(|| {
+        let what = match &arguments.format {
+            Some(format) => format!("the format '{format}' is not known"),
+            None => format!("{} does not say what it is", first.display()),
+        };
+        ImportError::Usage(format!("{what}: --format csv, tsv, jsonl or parquet says what the files are"))
+    })
 }
 
-fn unescaped(text: &str) -> String {
-    let hex = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    if let Some(character) = hex.and_then(char::from_u32) {
-        return character.to_string();
-    }
-    text.replace("\\t", "\t").replace("\\0", "\0").replace("\\\\", "\\")
+/// Checks that the files have the columns that `--types` names.
+fn check_types(found: &Found, overrides: &[TypeOverride]) -> Result<(), ImportError> {
+    let has = |wanted: &&TypeOverride| found.columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(&wanted.name));
+    let Some(missing) = overrides.iter().find(|wanted| !has(wanted)) else { return Ok(()) };
+    let names: Vec<&str> = found.columns.iter().map(|(name, _)| name.as_str()).collect();
+    let text = format!("--types names the column '{}', and the files have {}", missing.name, names.join(", "));
+    Err(ImportError::Usage(text))
 }
 
 /// The names of a table's columns; `None` if there is no such table.
-fn columns_of(session: &mut Session, table: &str) -> Option<Vec<String>> {
-    let mut names = None;
+///
+/// # Errors
+/// Why the table cannot be read, other than that it is not there.
+pub(super) fn columns_of(session: &mut Session, table: &str) -> Result<Option<Vec<String>>, ImportError> {
+    let (mut names, mut failed) = (None, None);
     session.execute_expected(&format!("SELECT TOP 0 * FROM {table}"), &mut |event: Event| {
-        if let Event::ResultSet(columns) = event {
-            names = Some(columns.iter().map(|column| column.name.clone()).collect());
+        match event {
+            Event::ResultSet(columns) => names = Some(columns.iter().map(|column| column.name.clone()).collect()),
+            Event::Error(error) => {
+                failed.get_or_insert(error);
+            }
+            _ => {}
         }
         Flow::Continue
     });
-    names
+    match failed {
+        Some(error) if error.number != number::INVALID_OBJECT => Err(ImportError::Sql(error)),
+        Some(_) => Ok(None),
+        None => Ok(names),
+    }
 }
 
 /// The columns of a new table.
-fn new_columns(found: &Found, overrides: &[TypeOverride]) -> Result<Vec<(String, String)>, ImportError> {
-    for wanted in overrides {
-        if !found.columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(&wanted.name)) {
-            let names: Vec<&str> = found.columns.iter().map(|(name, _)| name.as_str()).collect();
-            let text = format!("--types names the column '{}', and the files have {}", wanted.name, names.join(", "));
-            return Err(ImportError::Usage(text));
-        }
-    }
+fn new_columns(found: &Found, overrides: &[TypeOverride]) -> Vec<(String, String)> {
     let typed = |(name, sql_type): &(String, SqlType)| {
         let given = overrides.iter().find(|wanted| wanted.name.eq_ignore_ascii_case(name));
         (name.clone(), given.map_or_else(|| sql_type.to_string(), |wanted| wanted.type_name.clone()))
     };
-    Ok(found.columns.iter().map(typed).collect())
+    found.columns.iter().map(typed).collect()
 }
 
 /// Which columns of a table that is there the files fill: by name if the files have names that the table has, else all.
-fn matched(found: &Found, known: &[String], form: Form, table: &str) -> Result<Vec<(String, usize)>, ImportError> {
-    if form == Form::Text && !found.has_header {
+fn matched(found: &Found, known: &[String], kind: FileKind, table: &str) -> Result<Vec<(String, usize)>, ImportError> {
+    if kind.delimiter().is_some() && !found.has_header {
         return Ok(Vec::new());
     }
     let place = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
@@ -231,6 +279,24 @@ fn matched(found: &Found, known: &[String], form: Form, table: &str) -> Result<V
 }
 
 impl Plan {
+    /// What loads these files into a table, which has the columns `known`, or is to be made.
+    ///
+    /// # Errors
+    /// The table does not have the files' columns, or is there and is not to get types.
+    pub(super) fn new(looked: Looked, table: &str, known: Option<Vec<String>>) -> Result<Plan, ImportError> {
+        let Looked { files, kind, found, overrides, options } = looked;
+        if known.is_some() && !overrides.is_empty() {
+            return Err(ImportError::Usage(format!("--types is for a new table, and {table} is there")));
+        }
+        let (new_columns, filled) = match known {
+            None => (Some(new_columns(&found, &overrides)), Vec::new()),
+            Some(known) => (None, matched(&found, &known, kind, table)?),
+        };
+        let bytes = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|found| found.len()).sum();
+        let savepoint = format!("hobt_import_{}", NEXT_SAVEPOINT.fetch_add(1, Ordering::Relaxed));
+        Ok(Plan { table: table.to_owned(), new_columns, filled, files, options, bytes, savepoint })
+    }
+
     /// What is said before it is done.
     pub(super) fn lines(&self) -> Vec<String> {
         let files = match &self.files[..] {
@@ -246,9 +312,30 @@ impl Plan {
         lines
     }
 
-    /// The batch. A load that fails leaves no new table.
+    /// The batch, in a transaction of its own. A load that fails leaves no new table.
     pub(super) fn batch(&self) -> String {
-        let mut batch = String::from("SET XACT_ABORT ON; BEGIN TRANSACTION;\n");
+        let text = format!("SET XACT_ABORT ON; BEGIN TRANSACTION;\n{}COMMIT TRANSACTION", self.statements());
+        // What a text sets that is executed ends with it.
+        format!("EXEC ({})", string(&text))
+    }
+
+    /// The batch, within a transaction that is open, and goes on if the load fails.
+    pub(super) fn batch_within(&self) -> String {
+        let savepoint = &self.savepoint;
+        format!(
+            "SAVE TRANSACTION {savepoint};\nBEGIN TRY\n{}END TRY\nBEGIN CATCH\nIF XACT_STATE() = 1 ROLLBACK TRANSACTION \
+             {savepoint};\nTHROW;\nEND CATCH",
+            self.statements()
+        )
+    }
+
+    /// Undoes what [`Plan::batch_within`] has done.
+    pub(super) fn undo(&self) -> String {
+        format!("ROLLBACK TRANSACTION {}", self.savepoint)
+    }
+
+    fn statements(&self) -> String {
+        let mut batch = String::new();
         if let Some(columns) = &self.new_columns {
             let columns: Vec<String> =
                 columns.iter().map(|(name, type_name)| format!("{} {type_name} NULL", quoted(name))).collect();
@@ -265,7 +352,7 @@ impl Plan {
         let files: Vec<String> = self.files.iter().map(|file| string(&file.display().to_string())).collect();
         let _ = writeln!(
             batch,
-            "COPY INTO {}{list} FROM {} WITH ({});\nCOMMIT TRANSACTION",
+            "COPY INTO {}{list} FROM {} WITH ({});",
             self.table,
             files.join(", "),
             self.options.join(", ")

@@ -134,14 +134,15 @@ fn mistakes_are_explained_and_leave_nothing() {
     let folder = folder.path();
     fs::write(folder.join("old.csv"), "old").expect("a file");
     for (arguments, wanted) in [
-        (&["t", "t.txt"][..], "t.txt does not say what it is"),
+        (&["t", "t.xls"][..], "t.xls does not say what it is"),
         (&["t", "t.parquet.gz"], "compressed inside"),
         (&["t", "old.csv"], "--force replaces it"),
         (&["t", "none/t.csv"], "there is no folder none"),
         (&["t", "data", "--format", "csv"], "data is a folder"),
         (&["t", "t.parquet", "--no-header"], "--no-header is for CSV files alone"),
         (&["t", "t.csv", "--delimiter", "1"], "the delimiter has no letter"),
-        (&["t", "t.csv", "--delimiter", r"\q"], r"\ is followed by"),
+        (&["t", "t.csv", "--delimiter", r"\q"], "the delimiter has no letter"),
+        (&["t", "t.csv", "--delimiter", "0xZZ"], "0x is followed by"),
         (&["dbo.missing", "t.csv"], "Invalid object name 'dbo.missing'"),
         (&["SELECT 1/0 AS a", "t.csv"], "Msg 8134"),
         (&["SELECT id, id FROM t", "t.parquet"], "column 2 has the name id, as one before it"),

@@ -179,6 +179,11 @@ fn defaults_identities_and_computed_columns_are_filled_as_in_sql_server() {
     world.rows("BULK INSERT t FROM 'b.csv' WITH (FORMAT = 'CSV', KEEPIDENTITY, KEEPNULLS, TABLOCK)");
     assert_eq!(world.rows("SELECT * FROM t WHERE id = 100"), ["100|NULL|NULL|c"]);
     assert_eq!(world.rows("INSERT t (c) VALUES ('z'); SELECT MAX(id) FROM t"), ["105"]);
+    // The default has a type of higher rank than the column, whose texts are no numbers.
+    world.rows("CREATE TABLE d (a varchar(10) DEFAULT 5, b date DEFAULT '2020-01-31', c decimal(5, 1) DEFAULT 1.25)");
+    world.write("d.csv", "x,,\n,2021-01-31,2.5\n");
+    world.rows("BULK INSERT d FROM 'd.csv' WITH (FORMAT = 'CSV')");
+    assert_eq!(world.rows("SELECT * FROM d ORDER BY b"), ["x|2020-01-31|1.3", "5|2021-01-31|2.5"]);
     world.rows("CREATE TABLE k (a int PRIMARY KEY, b int CHECK (b > 0))");
     world.write("k.csv", "3,1\n1,2\n2,3\n");
     world.rows("BULK INSERT k FROM 'k.csv' WITH (FORMAT = 'CSV')");

@@ -58,6 +58,7 @@ fn percent_complete_grows_while_statements_run() {
         "ALTER INDEX by_part ON t REBUILD",
         "UPDATE t SET part = part + 1",
         "UPDATE STATISTICS t WITH FULLSCAN",
+        "CREATE EXTERNAL TABLE written WITH (LOCATION = 'written.csv') AS SELECT * FROM t",
         "DELETE t WHERE id % 2 = 0",
     ];
     for statement in statements {

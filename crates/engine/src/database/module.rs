@@ -1,9 +1,9 @@
-//! Views, functions, procedures and schemas.
+//! Views, functions, procedures, external tables and their file formats, and schemas.
 
 use std::sync::Arc;
 
 use hobt_base::errors;
-use hobt_catalog::{Module, ModuleKind, Schema, SnapshotChange};
+use hobt_catalog::{DatabaseSnapshot, Module, ModuleKind, SYS_SCHEMA, Schema, SnapshotChange};
 use hobt_txn::StatementContext;
 
 use super::Database;
@@ -19,6 +19,16 @@ fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {
         ModuleKind::View => ("VIEW", "view"),
         ModuleKind::InlineFunction | ModuleKind::ScalarFunction | ModuleKind::TableFunction => ("FUNCTION", "function"),
         ModuleKind::Procedure => ("PROCEDURE", "procedure"),
+        ModuleKind::ExternalTable => ("EXTERNAL TABLE", "external table"),
+        ModuleKind::FileFormat => ("EXTERNAL FILE FORMAT", "external file format"),
+    }
+}
+
+/// The schema that has a module; for a new one.
+fn schema_of(snapshot: &DatabaseSnapshot, definition: &ModuleDefinition) -> Result<i32> {
+    match definition.kind {
+        ModuleKind::FileFormat => Ok(SYS_SCHEMA),
+        _ => schema_id(snapshot, &definition.schema),
     }
 }
 
@@ -30,7 +40,7 @@ pub(super) fn wrong_kind(dropped_as: &str, module: &Module) -> EngineError {
 }
 
 impl Database {
-    /// Creates a view, function or procedure, or replaces its text.
+    /// Creates a view, function, procedure, external table or file format, or replaces its text.
     ///
     /// # Errors
     /// 2714 the name is taken (by another kind of object, if replacing is allowed), 208 nothing to alter, 2760, 103; a
@@ -41,12 +51,12 @@ impl Database {
         definition: &ModuleDefinition,
     ) -> Result<Arc<Module>> {
         check_name(&definition.name)?;
-        let schema = schema_id(&self.snapshot_of(ctx), &definition.schema)?;
+        let schema = schema_of(&self.snapshot_of(ctx), definition)?;
         let claims =
             vec![(Name::object(schema, &definition.name), Sharing::Exclusive), (Name::Schema(schema), Sharing::Shared)];
         let change = self.begin(ctx, claims)?;
         let snapshot = self.snapshot_of(ctx);
-        schema_id(&snapshot, &definition.schema)?;
+        schema_of(&snapshot, definition)?;
         let old = snapshot.module(schema, &definition.name).cloned();
         let same_kind = old.as_ref().is_some_and(|old| kind_words(old.kind) == kind_words(definition.kind));
         if snapshot.has_object(schema, &definition.name) && (definition.replace == Replace::No || !same_kind) {
@@ -75,7 +85,8 @@ impl Database {
         Ok(module)
     }
 
-    /// Drops a view, function or procedure. It does not distinguish the three kinds of functions.
+    /// Drops a view, function, procedure, external table or file format. It does not distinguish the three kinds of
+    /// functions.
     ///
     /// # Errors
     /// 3701, 3705 if it is of another kind; a device's error, after which the statement must be rolled back.

@@ -19,7 +19,6 @@ mod column;
 mod csv;
 mod error;
 mod json;
-mod kind;
 mod new_file;
 mod numbers;
 mod parquet;
@@ -39,7 +38,6 @@ pub use self::column::Column;
 pub use self::csv::CsvOptions;
 pub use self::error::{Result, WriteError};
 pub use self::json::JsonShape;
-pub use self::kind::{Compression, FileKind, FileName};
 pub use self::parquet::{SQL_TYPE_KEY, Timestamps};
 
 use self::buffer::Buffer;
@@ -49,6 +47,7 @@ use self::new_file::NewFile;
 use self::parquet::ParquetTarget;
 use self::pipeline::Pipeline;
 use self::text::{TextEncoder, TextTarget, append_rows};
+use crate::compression::Compression;
 
 /// A part of a text file has so many rows or bytes of values at most, but for one row that has more.
 const TEXT_PART: PartSize = PartSize { rows: 8192, bytes: 4 << 20 };

@@ -19,6 +19,7 @@ use hobt_functions::{array_value, batch_of_values, convert_value};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::*;
+use crate::{FileKind, FileName};
 
 const TEXT: SqlType = SqlType::NVarChar(MaxLength::Max);
 /// 100 ns in a day.
@@ -394,7 +395,7 @@ fn rows_keep_their_order_and_compressed_parts_are_one_file() {
         [("a.csv", Compression::None), ("a.csv.gz", Compression::Gzip), ("a.csv.zst", Compression::Zstd)]
     {
         let path = folder.path().join(name);
-        assert_eq!(FileName::of(&path), FileName { kind: Some(FileKind::Csv), compression });
+        assert_eq!(FileName::of(&path), FileName { kind: Some(FileKind::Csv), compression, has_ending: true });
         let options = WriteOptions { compression, threads: 4, ..WriteOptions::new(Format::Csv(CsvOptions::default())) };
         let written = write(&path, &columns, batches.clone(), &options).expect("a file");
         assert_eq!(written.bytes, fs::metadata(&path).expect("a file").len());
@@ -498,5 +499,6 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     assert_eq!(names_in(folder.path()), Vec::<String>::new());
     let kind = |name: &str| FileName::of(Path::new(name)).known_kind(Path::new(name));
     assert_eq!(kind("X.TSV.Zst").expect("a kind"), FileKind::Tsv);
-    assert!(kind("a.txt").expect_err("refused").to_string().contains(".parquet"));
+    assert_eq!(kind("lineitem.tbl").expect("a kind"), FileKind::Psv);
+    assert!(kind("a.xls").expect_err("refused").to_string().contains(".parquet"));
 }

@@ -12,9 +12,9 @@ use super::buffer::Buffer;
 use super::cells::{CELL_BYTES, CellForm, Cells};
 use super::column::Column;
 use super::error::{Result, WriteError};
-use super::kind::Compression;
 use super::new_file::NewFile;
 use super::pipeline::{Encoder, Part, Target};
+use crate::compression::Compression;
 
 /// gzip's own default is 6; 4 costs half of its time and a twentieth more bytes.
 const GZIP_LEVEL: u32 = 4;

@@ -186,10 +186,16 @@ impl Definitions<'_, '_> {
         let is_built = |(_, index): &(usize, &Index)| !index.options.is_disabled;
         let behind: Vec<_> = table.indexes.iter().enumerate().skip(1).filter(is_built).collect();
         let (progress, parts) = (Arc::clone(&self.batch.state.progress), (1 + behind.len()) as f64);
-        run.count_scanned(&progress);
-        progress.count_in(ProgressUnit::Rows);
+        // A load in batches is as far as it has read its files.
+        let counts = self.batch.file_batches.is_none();
+        if counts {
+            run.count_scanned(&progress);
+            progress.count_in(ProgressUnit::Rows);
+        }
         for (nth, (at, index)) in (2..).zip(behind) {
-            progress.begin_part(f64::from(nth) / parts, 2 * rows);
+            if counts {
+                progress.begin_part(f64::from(nth) / parts, 2 * rows);
+            }
             let partitions: Vec<usize> = (0..index.partitions.len()).collect();
             let function = partitioning_of(database, index);
             built = IndexBuild::new(run, target, database, table, at, &partitions, function)
@@ -230,9 +236,9 @@ impl Definitions<'_, '_> {
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
         let query = rows_by_key(&rows, build.key(), build.columns())?;
         let prepared = self.batch.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
-        let progress = Arc::clone(&self.batch.state.progress);
+        let progress = self.batch.file_batches.is_none().then(|| Arc::clone(&self.batch.state.progress));
         self.batch.run_prepared(run, prepared, &mut |batch| {
-            progress.add(batch.num_rows() as u64);
+            progress.iter().for_each(|progress| progress.add(batch.num_rows() as u64));
             build.append(&batch)
         })?;
         build.finish(changed)?;

@@ -162,7 +162,11 @@ impl Definitions<'_, '_> {
         for name in &drop.names {
             let dropped = match drop.kind {
                 ObjectKind::Table => self.drop_table(name),
-                ObjectKind::View | ObjectKind::Function | ObjectKind::Procedure => self.drop_module(drop.kind, name),
+                ObjectKind::View
+                | ObjectKind::Function
+                | ObjectKind::Procedure
+                | ObjectKind::ExternalTable
+                | ObjectKind::ExternalFileFormat => self.drop_module(drop.kind, name),
                 ObjectKind::Database => self.drop_database(&name.name),
                 ObjectKind::Schema => self.drop_schema(&name.name),
                 ObjectKind::PartitionFunction => self.drop_partition_function(&name.name),

@@ -1,4 +1,4 @@
-//! Views, functions and procedures: their text is checked and then stored.
+//! Views, functions and procedures: their text is checked and then stored. Drops them, and external tables, too.
 
 use hobt_base::{SqlError, errors};
 use hobt_catalog::{ModuleKind, name_equals};
@@ -121,10 +121,17 @@ impl Definitions<'_, '_> {
         let word = match kind {
             ObjectKind::View => "view",
             ObjectKind::Procedure => "procedure",
+            ObjectKind::ExternalTable => "external table",
+            ObjectKind::ExternalFileFormat => "external file format",
             _ => "function",
         };
-        check_prefix(name, &format!("DROP {}", word.to_uppercase()))?;
-        let place = self.batch.place(name)?;
+        if kind != ObjectKind::ExternalTable {
+            check_prefix(name, &format!("DROP {}", word.to_uppercase()))?;
+        }
+        let mut place = self.batch.place(name)?;
+        if kind == ObjectKind::ExternalFileFormat {
+            "sys".clone_into(&mut place.schema);
+        }
         let found = {
             let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
@@ -133,7 +140,9 @@ impl Definitions<'_, '_> {
         let fits = |module: ModuleKind| match kind {
             ObjectKind::View => module == ModuleKind::View,
             ObjectKind::Procedure => module == ModuleKind::Procedure,
-            _ => !matches!(module, ModuleKind::View | ModuleKind::Procedure),
+            ObjectKind::ExternalTable => module == ModuleKind::ExternalTable,
+            ObjectKind::ExternalFileFormat => module == ModuleKind::FileFormat,
+            _ => module.is_program() && !matches!(module, ModuleKind::View | ModuleKind::Procedure),
         };
         let Some(module) = found.filter(|module| fits(*module)) else {
             return Err(errors::DROP_DOES_NOT_EXIST.with([&word, &name.name.value]).into());

@@ -141,13 +141,12 @@ fn insert_of(
             continue;
         }
         let mut value = Expression::Column { name: Box::new(ColumnName { qualifier: None, name: name.clone() }) };
-        let of_column = || match &column.default {
-            Some(default) => hobt_tsql::parse_expression(&default.definition).map(Some),
-            None => Ok(None),
-        };
-        let default = if default.is_some() { default } else { of_column()? };
+        let default = default.map(|default| default.to_string());
+        let default = default.or_else(|| column.default.as_ref().map(|default| default.definition.clone()));
         if let Some(default) = default.filter(|_| !options.keeps_nulls) {
-            value = coalesce(value, default, span);
+            // COALESCE has the type of higher rank, which may be that of the default.
+            let of_column = format!("CAST(({default}) AS {})", column.sql_type);
+            value = coalesce(value, hobt_tsql::parse_expression(&of_column)?, span);
         }
         names.push(name.clone());
         items.push(SelectItem::Value { value, alias: Some(name) });

@@ -188,6 +188,11 @@ impl FileOptions {
         }
     }
 
+    /// Whether the files' text is UTF-8.
+    pub(super) fn is_utf8(&self) -> bool {
+        self.code_page() == CodePage::Utf8
+    }
+
     /// What ends rows and fields.
     pub(super) fn layout(&self, form: Form) -> TextLayout {
         let (end, quote): (&[u8], _) = match form {
@@ -226,7 +231,7 @@ fn value_text(item: &OptionItem) -> Option<String> {
     }
 }
 
-fn text(item: &OptionItem) -> Result<String, SqlError> {
+pub(super) fn text(item: &OptionItem) -> Result<String, SqlError> {
     value_text(item).ok_or_else(|| wrong_value(item))
 }
 
@@ -238,7 +243,7 @@ fn word(item: &OptionItem) -> Result<String, SqlError> {
     }
 }
 
-fn truth(item: &OptionItem) -> Result<bool, SqlError> {
+pub(super) fn truth(item: &OptionItem) -> Result<bool, SqlError> {
     match word(item)?.to_ascii_uppercase().as_str() {
         "TRUE" | "ON" => Ok(true),
         "FALSE" | "OFF" => Ok(false),
@@ -251,7 +256,7 @@ fn is_on(item: &OptionItem) -> Result<bool, SqlError> {
     if item.value == OptionValue::Absent { Ok(true) } else { truth(item) }
 }
 
-fn number(item: &OptionItem) -> Result<u64, SqlError> {
+pub(super) fn number(item: &OptionItem) -> Result<u64, SqlError> {
     let value = match &item.value {
         OptionValue::Literal(Literal::Integer(value)) => u64::try_from(*value).ok(),
         _ => None,
@@ -266,34 +271,7 @@ fn quote(written: &str, item: &OptionItem) -> Result<u8, SqlError> {
     }
 }
 
-/// The bytes of a terminator: text with `\t`, `\n`, `\r`, `\0`, `\\`, or bytes in hexadecimal digits.
+/// The bytes of a terminator.
 fn terminator(written: &str, item: &OptionItem) -> Result<Vec<u8>, SqlError> {
-    let wrong = || wrong_value(item);
-    let bytes = if let Some(digits) = written.strip_prefix("0x").or_else(|| written.strip_prefix("0X")) {
-        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let bytes =
-            pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect::<Option<Vec<u8>>>();
-        bytes.filter(|_| rest.is_empty()).ok_or_else(wrong)?
-    } else {
-        let mut bytes = Vec::with_capacity(written.len());
-        let mut characters = written.chars();
-        while let Some(character) = characters.next() {
-            let meant = match (character, characters.clone().next()) {
-                ('\\', Some('t')) => '\t',
-                ('\\', Some('n')) => '\n',
-                ('\\', Some('r')) => '\r',
-                ('\\', Some('0')) => '\0',
-                ('\\', Some('\\')) => '\\',
-                (other, _) => {
-                    bytes.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes());
-                    continue;
-                }
-            };
-            characters.next();
-            bytes.push(meant as u8);
-        }
-        bytes
-    };
-    if bytes.is_empty() || bytes.len() > 64 { Err(wrong()) } else { Ok(bytes) }
+    hobt_files::terminator(written).map_err(|_| wrong_value(item))
 }

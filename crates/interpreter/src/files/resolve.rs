@@ -7,8 +7,8 @@ use hobt_base::{SqlError, errors};
 use hobt_binder::{Resolved, SourceColumn};
 use hobt_catalog::{Table, name_equals};
 use hobt_files::{
-    CodePage, FileColumn, FileForm, Header, ParquetColumn, ReadRequest, Rejections, files_of, infer_columns,
-    infer_json_columns, parquet_schema,
+    CodePage, FileColumn, FileForm, FileKind, FileName, Header, ParquetColumn, ReadRequest, Rejections, files_of,
+    infer_columns, infer_json_columns, parquet_schema,
 };
 use hobt_table::FileRead;
 use hobt_tsql::ast::{FileSource, FileTarget};
@@ -251,14 +251,12 @@ impl Names<'_> {
     }
 }
 
-/// The form that a file's name tells, whatever compresses it.
+/// The form that a file's name tells, whatever compresses it. Text is what the statement takes for text.
 fn form_of(file: &Path) -> Option<Form> {
-    let name = file.file_name()?.to_string_lossy().to_ascii_lowercase();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    match name.rsplit_once('.')?.1 {
-        "parquet" => Some(Form::Parquet),
-        "jsonl" | "ndjson" | "json" => Some(Form::JsonLines),
-        _ => None,
+    match FileName::of(file).kind? {
+        FileKind::Parquet => Some(Form::Parquet),
+        FileKind::Json | FileKind::JsonLines => Some(Form::JsonLines),
+        FileKind::Csv | FileKind::Tsv | FileKind::Psv => None,
     }
 }
 
@@ -283,7 +281,7 @@ fn listed_columns(source: &FileSource, types: &[SqlType]) -> Result<Columns, Sql
         let collation = hobt_binder::collation_of(*sql_type, column.collation.as_ref())?;
         collations.push(collation.or_else(|| collation_of(*sql_type)));
         let (name, path) = (column.name.value.clone(), column.path.clone());
-        columns.push(FileColumn { name, sql_type: *sql_type, nullable: true, field, path });
+        columns.push(FileColumn { name, sql_type: *sql_type, nullable: column.nullable, field, path });
     }
     Ok((columns, collations))
 }

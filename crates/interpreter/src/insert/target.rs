@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hobt_base::{SqlError, errors, number};
-use hobt_catalog::{DatabaseSnapshot, Table};
+use hobt_catalog::{DatabaseSnapshot, ModuleKind, Table};
 use hobt_tsql::ast::{Identifier, Insert, TargetName};
 
 use crate::failure::Failure;
@@ -17,8 +17,8 @@ impl Interpreter<'_> {
     /// The table that an `INSERT` names, and the columns that it lists.
     ///
     /// # Errors
-    /// 208 for an unknown table; 259 for a system table; 207, 264, 271; 544 for an identity column that must not be
-    /// listed; 1087.
+    /// 208 for an unknown table; 46519 for an external one; 259 for a system table; 207, 264, 271; 544 for an identity
+    /// column that must not be listed; 1087.
     pub(crate) fn insert_target(&self, insert: &Insert) -> Result<Target, Failure> {
         let place = match &insert.target.name {
             TargetName::Object(name) => self.place(name).map_err(|error| match error.number {
@@ -74,7 +74,11 @@ impl Interpreter<'_> {
         name: &TargetName,
     ) -> SqlError {
         let TargetName::Object(name) = name else { return SqlError::internal("a table variable without a table") };
-        if schema.is_some_and(|schema| snapshot.module(schema, &place.name).is_some()) {
+        let module = schema.and_then(|schema| snapshot.module(schema, &place.name));
+        if module.is_some_and(|module| module.kind == ModuleKind::ExternalTable) {
+            return errors::EXTERNAL_NOT_SUPPORTED.with([&"DML Operations"]).at(name.position());
+        }
+        if module.is_some_and(|module| module.kind.is_program()) {
             return SqlError::not_supported("INSERT into a view").at(name.position());
         }
         invalid_object(name)

@@ -21,6 +21,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
         "OBJECT_DEFINITION" => ((1, 1), LONG, |world, a| {
             let snapshot = world.database.snapshot();
             let module = int_of(a, 0).and_then(|id| snapshot.modules.get(&ObjectId(id)));
+            let module = module.filter(|module| module.kind.is_program());
             text(module.map(|module| module.definition.clone()))
         }),
         "OBJECTPROPERTY" => ((2, 2), SqlType::Int, |world, a| int(object_property(world, a))),
@@ -161,7 +162,8 @@ fn object_id(world: &World, arguments: &[Value]) -> Option<i64> {
     let wanted = |letters: &str| kind.is_empty() || kind == letters;
     let in_catalog = snapshot.schema_id(&schema).and_then(|schema| {
         let table = snapshot.table(schema, &name).filter(|table| wanted(if table.is_system { "S" } else { "U" }));
-        let module = snapshot.module(schema, &name).filter(|module| wanted(module.kind.type_code()));
+        let module = snapshot.module(schema, &name).filter(|module| module.kind.is_object());
+        let module = module.filter(|module| wanted(module.kind.type_code()));
         let sequence = snapshot.sequence(schema, &name).filter(|_| wanted("SO"));
         let constraint = || {
             let mut constraints = constraints::of_database(&snapshot);
@@ -228,8 +230,9 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let has =
         |kind| is(table.is_some_and(|table| constraints::of_table(table).any(|constraint| constraint.kind == kind)));
     match property.as_str() {
-        "istable" => is(table.is_some()),
-        "isusertable" => is(table.is_some_and(|table| !table.is_system)),
+        "istable" if module.is_none() => is(table.is_some()),
+        "isusertable" if module.is_none() => is(table.is_some_and(|table| !table.is_system)),
+        "istable" | "isusertable" => kind(ModuleKind::ExternalTable),
         "issystemtable" => is(table.is_some_and(|table| table.is_system)),
         "isview" => kind(ModuleKind::View),
         "isprocedure" => kind(ModuleKind::Procedure),

@@ -5,19 +5,19 @@
 //!   rows are sorted, grouped or held  rows read, then rows written
 //!   files are read                    bytes read (crate `files` counts them), then rows written
 //! ```
-//! Plans of few rows are not followed, and cost nothing here but a load of a flag. A statement that knows its steps
-//! better (`CREATE INDEX`) counts the rows that scans read among them.
+//! A plan of few rows is not followed: each of its batches costs one load of a flag here. A statement that knows its
+//! own steps (`CREATE INDEX`) sets their number, and the rows that scans read are counted as some of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_txn::{Progress, ProgressUnit};
 
-/// Plans that read and write fewer rows are over before anybody could look.
+/// A plan that reads and writes fewer rows than this ends too soon to be looked at.
 const ROWS_MIN: f64 = 50_000.0;
-/// What it costs to change a row, a log record each, as rows that a scan reads.
+/// The cost of changing one row, which writes a log record, in rows that a scan reads.
 const CHANGE_COST: f64 = 20.0;
-/// What it costs to read a row from a file, likewise.
+/// The cost of reading one row of a file, in rows that a scan reads.
 const FILE_COST: f64 = 4.0;
 /// A plan that gives this many rows for one that it reads makes them itself: a series, a join of all with all.
 const MADE_MIN: f64 = 4.0;

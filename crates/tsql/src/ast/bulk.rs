@@ -55,6 +55,8 @@ pub struct FileSourceColumn {
     pub ordinal: Option<i64>,
     /// The name of the field, or the path of the property, that it is read from; its own name if absent.
     pub path: Option<String>,
+    /// Whether it can be NULL. No text says that it cannot: it is set for the columns of an external table.
+    pub nullable: bool,
 }
 
 /// An option of a source of files.

@@ -406,6 +406,10 @@ pub enum ObjectKind {
     Trigger,
     /// `TYPE`.
     Type,
+    /// `EXTERNAL TABLE`.
+    ExternalTable,
+    /// `EXTERNAL FILE FORMAT`.
+    ExternalFileFormat,
 }
 
 /// `CREATE PARTITION FUNCTION name (type) AS RANGE side FOR VALUES (…)`.

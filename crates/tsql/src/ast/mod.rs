@@ -13,6 +13,7 @@ mod bulk;
 mod control;
 mod ddl;
 mod expression;
+mod external;
 mod query;
 mod statement;
 
@@ -20,6 +21,7 @@ pub use bulk::*;
 pub use control::*;
 pub use ddl::*;
 pub use expression::*;
+pub use external::*;
 pub use hobt_base::Position;
 pub use query::*;
 pub use statement::*;

@@ -3,6 +3,7 @@
 use super::bulk::*;
 use super::control::*;
 use super::ddl::*;
+use super::external::*;
 use super::{
     AssignmentOperator, ColumnName, CommonTableExpression, Condition, Expression, Identifier, ObjectName, Query,
     QueryHint, SelectItem, Span, TableHint, TableSource, Top, VariableName,
@@ -70,6 +71,10 @@ pub enum StatementKind {
         /// The database.
         database: Identifier,
     },
+    /// `CREATE EXTERNAL TABLE`.
+    CreateExternalTable(Box<CreateExternalTable>),
+    /// `CREATE EXTERNAL FILE FORMAT`.
+    CreateExternalFileFormat(Box<CreateExternalFileFormat>),
     /// `CREATE VIEW`, `ALTER VIEW`.
     CreateView(Box<CreateView>),
     /// `CREATE FUNCTION`, `ALTER FUNCTION`.

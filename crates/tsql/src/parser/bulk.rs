@@ -68,7 +68,7 @@ impl Parser<'_> {
             TokenKind::String | TokenKind::NationalString => path = Some(self.string()?),
             _ => {}
         }
-        Ok(FileSourceColumn { name, data_type, collation, ordinal, path })
+        Ok(FileSourceColumn { name, data_type, collation, ordinal, path, nullable: true })
     }
 
     /// `BULK INSERT …`.

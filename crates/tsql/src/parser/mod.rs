@@ -14,6 +14,7 @@ mod database;
 mod dml;
 mod execute;
 mod expression;
+mod external;
 mod hint;
 mod index;
 mod module;

@@ -177,6 +177,7 @@ impl Parser<'_> {
             TokenKind::Keyword(Keyword::DATABASE) => self.create_database(),
             TokenKind::Keyword(Keyword::SCHEMA) => self.create_schema(),
             TokenKind::Keyword(Keyword::STATISTICS) => self.create_statistics(),
+            TokenKind::Keyword(Keyword::EXTERNAL) => self.create_external(),
             _ => self.module(CreateMode::Create),
         }
     }
@@ -206,6 +207,10 @@ impl Parser<'_> {
 
     fn drop_statement(&mut self) -> Result<StatementKind> {
         self.expect(Keyword::DROP)?;
+        if self.at(Keyword::EXTERNAL) {
+            let kind = self.external_kind()?;
+            return self.drop_of(kind);
+        }
         let kind = match self.current.kind {
             TokenKind::Keyword(Keyword::INDEX) => return self.drop_index(),
             TokenKind::Keyword(Keyword::TABLE) => ObjectKind::Table,
@@ -230,6 +235,11 @@ impl Parser<'_> {
             _ => return Err(self.unexpected()),
         };
         self.advance();
+        self.drop_of(kind)
+    }
+
+    /// `[IF EXISTS] name, …`, behind the kind.
+    fn drop_of(&mut self, kind: ObjectKind) -> Result<StatementKind> {
         let if_exists = self.if_exists()?;
         let names = self.comma_list(Parser::object_name)?;
         Ok(StatementKind::Drop(Box::new(Drop { kind, if_exists, names })))

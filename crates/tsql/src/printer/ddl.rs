@@ -41,6 +41,8 @@ pub(super) fn definition(f: &mut Formatter<'_>, kind: &StatementKind) -> Result 
         StatementKind::Sequence(definition) => define_sequence(f, definition),
         StatementKind::CreateDatabase(database) => create_database(f, database),
         StatementKind::AlterDatabase(database) => alter_database(f, database),
+        StatementKind::CreateExternalTable(table) => write!(f, "{table}"),
+        StatementKind::CreateExternalFileFormat(format) => write!(f, "{format}"),
         StatementKind::CreateSchema { name, owner } => {
             write!(f, "CREATE SCHEMA {name}")?;
             optional(f, " AUTHORIZATION ", owner)
@@ -77,6 +79,8 @@ impl ObjectKind {
             ObjectKind::Synonym => "SYNONYM",
             ObjectKind::Trigger => "TRIGGER",
             ObjectKind::Type => "TYPE",
+            ObjectKind::ExternalTable => "EXTERNAL TABLE",
+            ObjectKind::ExternalFileFormat => "EXTERNAL FILE FORMAT",
         }
     }
 }

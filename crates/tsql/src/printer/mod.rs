@@ -11,6 +11,7 @@
 mod bulk;
 mod ddl;
 mod expression;
+mod external;
 mod hint;
 mod query;
 mod statement;

@@ -2,28 +2,19 @@
 
 use std::path::Path;
 
-use super::error::{Result, WriteError};
-
-/// How a text file is compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Compression {
-    /// It is not.
-    #[default]
-    None,
-    /// gzip
-    Gzip,
-    /// zstd
-    Zstd,
-}
+use crate::compression::Compression;
+use crate::write::{Result, WriteError};
 
 /// A kind of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileKind {
-    /// `.csv`
+    /// `.csv`, `.txt`
     Csv,
     /// `.tsv`, `.tab`: CSV with tabs.
     Tsv,
-    /// `.json`: one array of objects.
+    /// `.tbl`, `.psv`: CSV with `|`.
+    Psv,
+    /// `.json`: one array of objects, each in a line of its own.
     Json,
     /// `.jsonl`, `.ndjson`: one object a line.
     JsonLines,
@@ -38,18 +29,41 @@ pub struct FileName {
     pub kind: Option<FileKind>,
     /// How it is compressed.
     pub compression: Compression,
+    /// Whether it has an ending, other than one of compression.
+    pub has_ending: bool,
 }
 
 /// The endings of names that are known.
-const ENDINGS: [(&str, FileKind); 7] = [
+const ENDINGS: [(&str, FileKind); 10] = [
     ("csv", FileKind::Csv),
+    ("txt", FileKind::Csv),
     ("tsv", FileKind::Tsv),
     ("tab", FileKind::Tsv),
+    ("psv", FileKind::Psv),
+    ("tbl", FileKind::Psv),
     ("json", FileKind::Json),
     ("jsonl", FileKind::JsonLines),
     ("ndjson", FileKind::JsonLines),
     ("parquet", FileKind::Parquet),
 ];
+
+impl FileKind {
+    /// The kind of files whose names end so, without the point and in any case.
+    pub fn of_ending(ending: &str) -> Option<FileKind> {
+        let known = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+        known.map(|(_, kind)| *kind)
+    }
+
+    /// What stands between two values, if it is CSV.
+    pub fn delimiter(self) -> Option<&'static str> {
+        match self {
+            FileKind::Csv => Some(","),
+            FileKind::Tsv => Some("\t"),
+            FileKind::Psv => Some("|"),
+            FileKind::Json | FileKind::JsonLines | FileKind::Parquet => None,
+        }
+    }
+}
 
 impl FileName {
     /// What the name of `path` says.
@@ -65,8 +79,8 @@ impl FileName {
             Compression::None => outer,
             _ => path.file_stem().and_then(|stem| ending(Path::new(stem))),
         };
-        let known = |name: String| ENDINGS.iter().find(|(ending, _)| *ending == name).map(|(_, kind)| *kind);
-        FileName { kind: inner.and_then(known), compression }
+        let has_ending = inner.is_some();
+        FileName { kind: inner.and_then(|name| FileKind::of_ending(&name)), compression, has_ending }
     }
 
     /// The kind of file.
