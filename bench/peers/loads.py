@@ -33,6 +33,7 @@ def run(options, folder):
             options.hobt, folder / "hobt", options.threads, [*options.hobt_arg, "--allow", str(folder)], options.timeout
         )
         create = next(text for text in statements((TESTS / "schema.sql").read_text()) if "dbo.lineitem" in text)
+        hobt.run(f"EXEC sp_configure 'max degree of parallelism', {options.threads}")
         hobt.run(create.replace("dbo.lineitem", "dbo.loaded"))
         for name, (copy, bulk) in FORMATS.items():
             report |= measure_format(duckdb, hobt, options, folder / f"lineitem.{name}", name, (copy, bulk), rows)

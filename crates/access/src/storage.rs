@@ -8,7 +8,7 @@
 use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
@@ -37,7 +37,7 @@ use watch::LoadWatch;
 pub(crate) use watch::OpenRun;
 pub use watch::{CopyWatch, WrittenRun};
 
-use deal::Dealt;
+use deal::{Dealt, Fill};
 
 /// What extents are allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +119,9 @@ pub struct DataFile {
     free: Ranked<Mutex<FreeExtents>>,
     /// The file's credit in the deal; changed under the storage's `dealing`.
     credit: Mutex<f64>,
+    /// So many extents are still dealt by other files before weighted fill lets this one grow again, since its disk had
+    /// no room.
+    growth_rests_extents: AtomicU32,
     /// No extents are allocated from it and it does not grow; changed under the storage's `growth` and `dealing`.
     is_set_aside: AtomicBool,
 }
@@ -256,11 +259,9 @@ pub struct Storage {
     log: Option<Arc<TransactionLog>>,
     versions: Arc<VersionStore>,
     files: Ranked<RwLock<Vec<Arc<DataFile>>>>,
-    /// Held while a run is dealt, which only changes memory.
-    dealing: Ranked<Mutex<()>>,
+    /// What weights files. Held while a run is dealt, which only changes memory.
+    dealing: Ranked<Mutex<Fill>>,
     growth: Ranked<Mutex<HashMap<FilegroupId, usize>>>,
-    /// Whether files are weighted by throughput; changed under `dealing`.
-    is_weighted: AtomicBool,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
     loads: LoadWatch,
@@ -292,9 +293,8 @@ impl Storage {
             log,
             versions: VersionStore::new(),
             files: Ranked::new(Rank::StorageFiles, RwLock::default()),
-            dealing: Ranked::new(Rank::Dealing, Mutex::default()),
+            dealing: Ranked::new(Rank::Dealing, Mutex::new(Fill::default())),
             growth: Ranked::new(Rank::Growth, Mutex::default()),
-            is_weighted: AtomicBool::new(false),
             logs_loads: AtomicBool::new(false),
             loads: LoadWatch::default(),
             broken: OnceLock::new(),
@@ -453,8 +453,14 @@ impl Storage {
             log: self.log.as_ref().map(|log| Arc::clone(log.log())),
         });
         let free = Ranked::new(Rank::FreeExtents, Mutex::new(FreeExtents::new(description.size_pages)));
-        let is_set_aside = AtomicBool::new(false);
-        Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0), is_set_aside })
+        Arc::new(DataFile {
+            description,
+            pool_file,
+            free,
+            credit: Mutex::new(0.0),
+            growth_rests_extents: AtomicU32::new(0),
+            is_set_aside: AtomicBool::new(false),
+        })
     }
 
     /// The files, in the order in which they were added.
@@ -512,16 +518,12 @@ impl Storage {
         filegroup: FilegroupId,
         wanted: u32,
     ) -> Result<Allocated, AccessError> {
-        // Under weighted fill: files that are full and cannot grow.
-        let mut left_out = Vec::new();
         loop {
             let files: Vec<Arc<DataFile>> =
                 self.files.read().iter().filter(|file| file.gives_extents_of(filegroup)).cloned().collect();
-            let dealt = self.deal(&files, wanted, &left_out);
+            let dealt = self.deal(&files, wanted);
             if let Dealt::Full(file) = &dealt {
-                if !self.grow_one(file, wanted, chain)? {
-                    left_out.push(file.id());
-                }
+                self.grow_one(file, wanted, chain)?;
                 continue;
             }
             if let Dealt::Run(file, first, extents) = dealt {

@@ -361,6 +361,8 @@ errors! {
     CANNOT_OPEN_NEW_DATABASE(1813, 16) "Could not open new database '{}'. CREATE DATABASE is aborted. The log cannot \
         be rebuilt because there were open transactions/users when the database was shutdown, or no checkpoint \
         occurred to the database: give the files of its log.";
+    NO_SNAPSHOT_OF(1822, 16) "The database must be online to have a database snapshot: '{}' is the instance's own, a \
+        standby, a snapshot, or closed.";
     FILE_NAME_IN_USE(1828, 16) "The logical file name \"{}\" is already in use. Choose a different name.";
     FILEGROUP_NAME_IN_USE(1828, 16) "The filegroup name \"{}\" is already in use. Choose a different name.";
     FILE_OF_ANOTHER_DATABASE(1834, 16) "The file '{}' cannot be overwritten. It is being used by database '{}'.";
@@ -481,6 +483,7 @@ errors! {
         This may indicate a problem with the msdb database. The backup/restore operation was still successful. ({})";
     BACKUP_TERMINATED(3013, 16) "{} is terminating abnormally.";
     BACKUP_PROCESSED(3014, 10) "{} successfully processed {} pages in {} seconds ({} MB/sec).";
+    BACKUP_OF_SNAPSHOT(3002, 16) "Cannot BACKUP or RESTORE a database snapshot.";
     BACKUP_IN_PROGRESS(3023, 16) "Backup, file manipulation operations (such as ALTER DATABASE ADD FILE) and \
         encryption changes on a database must be serialized. Reissue the statement after the current backup or file \
         manipulation operation is completed.";
@@ -493,6 +496,8 @@ errors! {
     NO_DIFFERENTIAL_BASE(3035, 16) "Cannot perform a differential backup for database \"{}\", because a current \
         database backup does not exist. Perform a full database backup by reissuing BACKUP DATABASE, omitting the \
         WITH DIFFERENTIAL option.";
+    BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
+        and cannot be backed up until the entire restore sequence is completed.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
     RESTORE_UNTOLD(3101, 16) "Exclusive access could not be obtained because the database \"{}\" is in use{}.";
@@ -516,6 +521,8 @@ errors! {
         operation.";
     DIFFERENTIAL_BASE_DIFFERS(3136, 16) "This differential backup cannot be restored because the database has not \
         been restored to the correct earlier state.";
+    CANNOT_REVERT(3137, 16) "Database cannot be reverted. Either the primary or the snapshot names are improperly \
+        specified, all other snapshots have not been dropped, or there are missing files: {}.";
     BACKUP_OF_TEMPDB(3147, 16) "Backup and restore operations are not allowed on database {}.";
     RESTORE_OTHER_DATABASE(3154, 16) "The backup set holds a backup of a database other than the existing '{}' \
         database.";
@@ -574,6 +581,8 @@ errors! {
         dropped. {}";
     SYSTEM_DATABASE(3708, 16) "Cannot drop the database '{}' because it is a system database.";
     CLONE_OF_SYSTEM_DATABASE(3708, 16) "Cannot clone the database '{}' because it is a system database.";
+    DATABASE_HAS_SNAPSHOTS(3709, 16) "Cannot drop the database while the database snapshot \"{}\" refers to it. Drop \
+        that database first.";
     INDEX_OF_CONSTRAINT(3723, 16) "An explicit DROP INDEX is not allowed on index '{}.{}'. It is being used for {} \
         constraint enforcement.";
     REFERENCED_KEY(3725, 16) "The constraint '{}' is being referenced by table '{}', foreign key constraint '{}'.";
@@ -839,6 +848,7 @@ errors! {
         attribute in tables '{}' and '{}'.";
     NO_SUCH_FILE(5009, 16) "One or more files listed in the statement could not be found or could not be initialized: \
         database '{}' has no file '{}'.";
+    NO_SUCH_FILE_OF(5014, 16) "The file '{}' does not exist in database '{}'.";
     PRIMARY_FILE(5020, 16) "The primary data or log file cannot be removed from a database.";
     ONLY_DEFAULT_FILE(5031, 16) "Cannot remove the file '{}' because it is the only file in the DEFAULT filegroup.";
     FILE_NOT_EMPTY(5042, 16) "The {} '{}' cannot be removed because it is not empty. {}";
@@ -849,7 +859,9 @@ errors! {
     OPTIONS_OF_INSTANCE_DATABASE(5058, 16) "Options cannot be set in database '{}': it is the instance's own.";
     DATABASE_NOT_LOCKED(5061, 16) "ALTER DATABASE failed because a lock could not be placed on database '{}'. Try \
         again later.";
+    WARM_STANDBY(5063, 16) "Database '{}' is in warm standby. A warm-standby database is read-only.";
     COLUMN_NEEDED(5074, 16) "The {} '{}' is dependent on column '{}'.";
+    DATABASE_IS_SNAPSHOT(5093, 16) "The operation cannot be performed on a database snapshot.";
     FILE_ACTIVATION(5105, 16) "A file activation error occurred. The physical file name '{}' may be incorrect. \
         Diagnose and correct additional errors, and retry the operation.";
     DEVICE_ACTIVATION(5120, 16) "The instance in \"{}\" cannot be opened: {}";
@@ -860,6 +872,7 @@ errors! {
     SPILL_FILE(5123, 16) "A file for what does not fit into memory cannot be made in the folder 'tempdb': {}.";
     SPILL_FOLDER(5123, 16) "The folder '{}', which sorts and joins spill into, cannot be used: {}. Let the account of \
         this process write there, and move away what is in its place and no folder.";
+    SNAPSHOT_FILE_MISSING(5127, 16) "All files must be specified for database snapshot creation. Missing the file \"{}\".";
     CANNOT_EXPAND_FILE(5149, 16) "{} encountered operating system error{} while attempting to {} '{}': {}.";
     FILE_SIZE(5169, 16) "The size of file '{}' is greater than its maximum size.";
     FILE_SIZE_BEYOND(5169, 16) "The size of file '{}' is beyond what a file can have.";

@@ -17,11 +17,13 @@
 //! *Faults.* A failed read or write switches the extension off; a copy that is not the page it should be is forgotten.
 //! Either way the page is read from its data file, which has the same bytes.
 //!
-//! The lock of the state is held for memory accesses alone: transfers begin and end outside. What the pool does with an
-//! extension is in `extended.rs`.
+//! The lock of the state is held for short memory accesses alone: transfers begin and end outside, checksums are
+//! computed outside, and a walk over all copies releases it every so often. What the pool does with an extension is
+//! in `extended.rs`.
 
 mod copies;
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{PAGE_SIZE, PageId};
@@ -40,6 +42,8 @@ const BATCH_PAGES: u32 = 64;
 const BATCH_BYTES: usize = BATCH_PAGES as usize * PAGE_SIZE;
 /// Batches that are filled or written at a time. Pages that would need another one are not copied.
 const BATCHES_MAX: usize = 3;
+/// Places that a walk over all copies looks at before it lets others go on.
+const PLACES_OF_A_STEP: u32 = 4096;
 /// The fewest batches of a file.
 const FILE_BATCHES_MIN: u64 = 4;
 
@@ -229,11 +233,10 @@ impl Extension {
         let buffer = batch.buffer.as_mut().expect("a batch that is filled has its buffer");
         let copy: &mut PageBytes = (&mut buffer[at..at + PAGE_SIZE]).try_into().expect("a page");
         copy.copy_from_slice(bytes);
-        seal(copy);
-        let checksum = checksum_of(copy);
         batch.filled += 1;
         let is_full = batch.filled == BATCH_PAGES;
-        state.copies.put(place, Copy { key, version, checksum });
+        // It is sealed when the batch is written. Nobody reads it before that.
+        state.copies.put(place, Copy { key, version, checksum: 0 });
         if !is_full {
             return None;
         }
@@ -243,8 +246,15 @@ impl Extension {
         Some((first, buffer))
     }
 
-    /// Begins to write a batch. Does not block.
-    pub(crate) fn write(&self, first: u32, buffer: AlignedBuffer) {
+    /// Seals the pages of a batch and begins to write it. Does not block.
+    pub(crate) fn write(&self, first: u32, mut buffer: AlignedBuffer) {
+        let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
+        pages.iter_mut().for_each(seal);
+        let mut state = self.state.lock();
+        for (place, page) in (first..).zip(pages.iter()) {
+            state.copies.set_checksum(place, checksum_of(page));
+        }
+        drop(state);
         self.disk.submit(Request {
             direction: Direction::Write,
             offset: u64::from(first) * PAGE_SIZE as u64,
@@ -261,12 +271,26 @@ impl Extension {
 
     /// Forgets the copies of files whose registration `is_gone`.
     pub(crate) fn forget(&self, is_gone: impl Fn(u32) -> bool) {
-        self.state.lock().copies.forget(is_gone);
+        for places in self.steps() {
+            self.state.lock().copies.forget(places, &is_gone);
+        }
     }
 
-    /// Calls `visit` for each copy with its page and version, whether it is current or not.
+    /// Calls `visit` for each copy with its page and version, whether it is current or not. A page whose copy moves
+    /// meanwhile may come twice or not at all.
     pub(crate) fn visit(&self, mut visit: impl FnMut(PageKey, u32)) {
-        self.state.lock().copies.iter().for_each(|copy| visit(copy.key, copy.version));
+        let mut some = Vec::with_capacity(PLACES_OF_A_STEP as usize);
+        for places in self.steps() {
+            some.extend(self.state.lock().copies.iter(places));
+            some.drain(..).for_each(|copy: Copy| visit(copy.key, copy.version));
+        }
+    }
+
+    /// All places, in parts after each of which a walk lets go of the lock.
+    fn steps(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+        let all = self.state.lock().copies.places();
+        let firsts = (0..all).step_by(PLACES_OF_A_STEP as usize);
+        firsts.map(move |first| first..all.min(first + PLACES_OF_A_STEP))
     }
 
     /// Its state.

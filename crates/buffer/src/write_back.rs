@@ -9,6 +9,7 @@
 //! no room for a short flush refuses the flush to the clock, which then tries other pages, but not to a checkpoint.
 
 use hobt_instruments::planted::{self, Bug};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use hobt_base::PAGE_SIZE;
@@ -53,6 +54,9 @@ impl BufferPool {
     }
 
     fn flush_registered(&self, file: &RegisteredFile, room_for: RoomFor<'_>) -> Result<u64, BufferError> {
+        if file.disk.wants_notice() {
+            file.disk.notice(&changed_ranges(file))?;
+        }
         let mut written = 0;
         for segment in file.words.segments() {
             let mut pages = segment.pages().peekable();
@@ -170,6 +174,22 @@ impl BufferPool {
         self.counters.written.add(run.len() as u64);
         Ok(())
     }
+}
+
+/// The bytes of a file's pages that are changed now.
+fn changed_ranges(file: &RegisteredFile) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for segment in file.words.segments() {
+        for cell in segment.pages().filter(|cell| cell.load().is_dirty()) {
+            let from = u64::from(cell.number()) * PAGE_SIZE as u64;
+            let upto = from + PAGE_SIZE as u64;
+            match ranges.last_mut() {
+                Some(last) if last.end == from => last.end = upto,
+                _ => ranges.push(from..upto),
+            }
+        }
+    }
+    ranges
 }
 
 /// Shared access to a page if it is dirty and can be latched without waiting. Does not count as use.

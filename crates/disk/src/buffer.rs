@@ -251,6 +251,21 @@ impl IoBuffer {
         }
     }
 
+    /// Writes to its memory, from a byte of it on. What does not fit is left out.
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        let mut pieces = Vec::new();
+        self.pieces(at, &mut pieces);
+        let mut rest = bytes;
+        for piece in pieces {
+            let (now, behind) = rest.split_at(rest.len().min(piece.iov_len));
+            // SAFETY: the piece lies in this buffer, which is borrowed exclusively, or for which the caller of
+            // `PinnedSlice::new` vouched until its completion is popped, which this call comes before. `now` is other
+            // memory, since it is borrowed beside it.
+            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), piece.iov_base.cast::<u8>(), now.len()) };
+            rest = behind;
+        }
+    }
+
     /// Whether every piece begins and ends at a position that direct transfers allow.
     pub(crate) fn is_aligned(&self) -> bool {
         match self {

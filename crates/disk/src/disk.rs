@@ -7,6 +7,7 @@ use crate::simulated::{SimulatedConfig, SimulatedDisk};
 use crate::statistics::FileStatistics;
 use crate::threads::Threads;
 use crate::throughput::Throughput;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,6 +139,20 @@ pub trait DiskFile: Send + Sync {
 
     /// What was transferred through this handle.
     fn statistics(&self) -> &FileStatistics;
+
+    /// Whether [`DiskFile::notice`] saves anything.
+    fn wants_notice(&self) -> bool {
+        false
+    }
+
+    /// Announces that ranges of bytes will be written soon. What has to be done before that is done for all of them at
+    /// once, and not for each when it is written. Blocks.
+    ///
+    /// # Errors
+    /// As [`DiskFile::write_at`] of these ranges.
+    fn notice(&self, _ranges: &[Range<u64>]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The implementation of a disk.

@@ -12,6 +12,8 @@
 //! - A failed write or sync poisons its file: later ones fail at once, nothing is retried ([`DiskError::Poisoned`]).
 //! - [`RecordingDisk`] wraps another disk and records its changes. A [`Replay`] of the record makes the folder that a
 //!   loss of power at any moment could leave. A program must construct it by name: no setting switches it on.
+//! - A [`CopyGuard`] copies what is overwritten in a file, which can so be read as it was ([`FormerBlocks`]).
+//! - An [`Overlay`] takes what is written to other files, which stay as they are.
 //! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`], a large one in its
 //!   [device's rate](DeviceStatistics) too.
 //!
@@ -23,9 +25,11 @@ mod buffer;
 mod device_statistics;
 mod disk;
 mod error;
+mod former;
 pub mod open_files;
 mod os_disk;
 mod os_file;
+mod overlay;
 mod queue;
 mod recording;
 mod simulated;
@@ -40,6 +44,8 @@ pub use buffer::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice, S
 pub use device_statistics::{DeviceRate, DeviceStatistics, LARGE_BYTES};
 pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, SIMULATED, open_disk};
 pub use error::{DiskError, Operation, Result};
+pub use former::{CopyGuard, FormerBlocks, FormerIdentity, HeldGuard};
+pub use overlay::{BLOCK_BYTES as OVERLAY_BLOCK_BYTES, Overlay};
 pub use queue::{Completion, CompletionQueue, Direction, Request};
 pub use recording::{RecordingDisk, Replay, Trace};
 pub use simulated::{DeviceCache, DeviceModel, Fault, FaultKind, SimulatedConfig, SimulatedDisk};

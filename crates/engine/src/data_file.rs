@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
-use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
+use hobt_disk::{AlignedBuffer, CopyGuard, Disk, DiskError, DiskFile, OpenOptions};
 use hobt_instruments::{Wait, WaitType};
 use hobt_log::LogFileLabel;
 use hobt_page::{
@@ -38,6 +38,8 @@ pub(crate) struct FilePlan {
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
     pub(crate) disk: Arc<dyn DiskFile>,
+    /// In front of the file, whatever `disk` is: what is overwritten passes by the copies of snapshots.
+    pub(crate) guard: Arc<CopyGuard>,
     pub(crate) header: FileHeader,
 }
 
@@ -60,9 +62,9 @@ impl std::fmt::Display for FileProblem {
 }
 
 /// How long to wait for the lock of a file that is to be opened.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often the lock is tried meanwhile.
-const LOCK_RETRY: Duration = Duration::from_millis(20);
+pub(crate) const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Locks a file, waiting up to [`LOCK_PATIENCE`]. After a process is killed in the middle of transfers, the kernel may
 /// release its files only a moment after the process is gone, so a lock that is held is tried again for a while. The
@@ -203,7 +205,9 @@ impl DataFile {
             log_end: Lsn(0),
             name: plan.name.clone(),
         };
-        let made = DataFile { path: plan.path.clone(), disk: file, header };
+        let guard = CopyGuard::new(file);
+        let opened = Arc::clone(&guard) as Arc<dyn DiskFile>;
+        let made = DataFile { path: plan.path.clone(), disk: opened, guard, header };
         let ready = made
             .disk
             .try_lock_exclusive()
@@ -247,6 +251,24 @@ impl DataFile {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
         let file = disk.open(path, options).map_err(FileProblem::Inaccessible)?;
         lock_patiently(&*file).map_err(FileProblem::Inaccessible)?;
+        DataFile::of(path, file)
+    }
+
+    /// The file `file` of the database `guid`, from what is read as it.
+    pub(crate) fn over(
+        path: &Path,
+        disk: Arc<dyn DiskFile>,
+        file: FileId,
+        guid: [u8; 16],
+    ) -> Result<DataFile, FileProblem> {
+        let opened = DataFile::of(path, disk)?;
+        match opened.header.database_guid == guid && opened.header.file == file {
+            true => Ok(opened),
+            false => Err(invalid(path, "database guid", "the file belongs to another database")),
+        }
+    }
+
+    fn of(path: &Path, file: Arc<dyn DiskFile>) -> Result<DataFile, FileProblem> {
         let size = file.size().map_err(FileProblem::Inaccessible)?;
         let truncated = |header_pages: u32| {
             FileProblem::Invalid(format!(
@@ -264,7 +286,8 @@ impl DataFile {
         if size < u64::from(header.size_pages) * PAGE_SIZE as u64 {
             return Err(truncated(header.size_pages));
         }
-        Ok(DataFile { path: path.to_path_buf(), disk: file, header })
+        let guard = CopyGuard::new(file);
+        Ok(DataFile { path: path.to_path_buf(), disk: Arc::clone(&guard) as Arc<dyn DiskFile>, guard, header })
     }
 
     /// The header of a file that may not be a data file; `None` if it cannot be read.

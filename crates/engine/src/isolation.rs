@@ -8,6 +8,10 @@ const READ_COMMITTED_SNAPSHOT: i32 = 2;
 pub(crate) const RESTORING: i32 = 1 << 16;
 /// Beside the isolation options: the database is a standby, which is read and restored further.
 pub(crate) const STANDBY: i32 = 1 << 17;
+/// Beside the isolation options: the database is a snapshot of the one whose guid it has.
+pub(crate) const SNAPSHOT: i32 = 1 << 18;
+/// Beside the isolation options: a copy of the snapshot is gone.
+pub(crate) const LOST: i32 = 1 << 19;
 
 /// An isolation option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +56,7 @@ impl IsolationOptions {
 
     /// The options encoded in `bits`; see [`IsolationOptions::bits`].
     pub(crate) fn of_bits(bits: i32) -> IsolationOptions {
-        IsolationOptions(AtomicI32::new(bits & !(RESTORING | STANDBY)))
+        IsolationOptions(AtomicI32::new(bits & !(RESTORING | STANDBY | SNAPSHOT | LOST)))
     }
 
     /// The options encoded as the row of `master` has them.

@@ -113,7 +113,7 @@ pub use hobt_txn::{DelayedDurability, RECOVERED_SESSION};
 pub use instance::{
     BackgroundWork, BackupDone, BackupRequest, BackupWhat, CloneOptions, Created, DatabaseDescription, DatabaseUse,
     ExtensionDescription, Instance, ObserveBackup, RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest,
-    StopPoint, TailRequest,
+    SnapshotDefinition, StopPoint, TailRequest,
 };
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, FileId, Lsn};
-use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions};
+use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, Overlay};
 use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Recovered};
 use hobt_txn::{Settlements, TransactionLog};
 
@@ -160,15 +160,21 @@ pub(crate) fn create_to_join(disk: &dyn Disk, plan: &LogFilePlan, log: &Log) -> 
     })
 }
 
-/// Opens the log of a database. Also returns what recovery may need of it. The error has the path of the file that
-/// failed.
+/// Opens the log of a database. Also returns what recovery may need of it. With an overlay the files stay as they are.
+/// The error has the path of the file that failed.
 pub(crate) fn open(
     disk: &dyn Disk,
     paths: &[PathBuf],
     owner: &LogOwner<'_>,
+    overlay: Option<&Overlay>,
 ) -> Result<(Arc<TransactionLog>, Recovered), (PathBuf, FileProblem)> {
-    let open =
-        |path: &PathBuf| open_file(disk, path, false).map_err(|error| (path.clone(), FileProblem::Inaccessible(error)));
+    let open = |path: &PathBuf| {
+        let opened = open_file(disk, path, false).and_then(|file| match overlay {
+            Some(overlay) => overlay.over(file),
+            None => Ok(file),
+        });
+        opened.map_err(|error| (path.clone(), FileProblem::Inaccessible(error)))
+    };
     let files: Vec<Arc<dyn DiskFile>> = paths.iter().map(open).collect::<Result<_, _>>()?;
     let (log, recovered) = Log::open(&files, owner.ring_bytes).map_err(|error| (paths[0].clone(), problem(error)))?;
     if log.id() != log_id(owner.guid) {

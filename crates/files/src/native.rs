@@ -107,7 +107,10 @@ fn decode_binary(bytes: &[u8], host: HostType) -> Result<TypedValue, ValueError>
         HostType::SmallMoney => integer(SqlType::SmallMoney, i32::from_le_bytes(array(bytes)?).into()),
         // The halves are exchanged.
         HostType::Money => integer(SqlType::Money, i64::from_le_bytes(array(bytes)?).rotate_left(32)),
-        HostType::Decimal | HostType::Numeric => decimal(bytes),
+        HostType::Decimal | HostType::Numeric => {
+            let (unscaled, sql_type) = decimal(bytes)?;
+            typed(sql_type, Value::Decimal(unscaled))
+        }
         HostType::SmallDateTime => moment(SqlType::SmallDateTime, moment::smalldatetime(array(bytes)?)),
         HostType::DateTime => moment(SqlType::DateTime, moment::datetime(array(bytes)?)),
         HostType::Date => moment(SqlType::Date, moment::date(array(bytes)?)),
@@ -198,7 +201,7 @@ pub fn encode(
 }
 
 fn encode_integer(number: i64, host: HostType, own: SqlType, out: &mut Vec<u8>) -> Result<(), ValueError> {
-    // A value beyond its type is an error of whoever made it; it must not become another value.
+    // A value beyond its type comes from a fault elsewhere; it must not become another value.
     if !holds_moment(own, number) {
         return Err(ValueError::Overflow);
     }
@@ -283,7 +286,8 @@ fn convert(value: &Value, from: SqlType, to: SqlType) -> Result<Value, ValueErro
     })
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ValueError> {
+/// The bytes of a host type of fixed length.
+pub(crate) fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ValueError> {
     bytes.try_into().map_err(|_| ValueError::Mismatch)
 }
 
@@ -298,7 +302,26 @@ fn moment(sql_type: SqlType, number: Option<i64>) -> Result<TypedValue, ValueErr
     Ok(TypedValue { sql_type, value: Value::Int(number) })
 }
 
-fn decimal(bytes: &[u8]) -> Result<TypedValue, ValueError> {
+/// The days since 1970-01-01 of a `SQLDATE`.
+pub(crate) fn date(bytes: &[u8]) -> Result<i32, ValueError> {
+    let day = moment::date(array(bytes)?).filter(|day| holds_moment(SqlType::Date, *day));
+    day.and_then(|day| i32::try_from(day).ok()).ok_or(ValueError::Mismatch)
+}
+
+/// The unscaled value of a decimal as one of the type `column`, which is a decimal.
+pub(crate) fn decimal_as(bytes: &[u8], column: SqlType) -> Result<i128, ValueError> {
+    let (unscaled, own) = decimal(bytes)?;
+    if fits_decimal(unscaled, own, column) {
+        return Ok(unscaled);
+    }
+    match convert(&Value::Decimal(unscaled), own, column)? {
+        Value::Decimal(unscaled) => Ok(unscaled),
+        _ => Err(ValueError::Mismatch),
+    }
+}
+
+/// The unscaled value of a decimal, and the type that its bytes say.
+fn decimal(bytes: &[u8]) -> Result<(i128, SqlType), ValueError> {
     let [precision, scale, sign, magnitude @ ..] = bytes else { return Err(ValueError::Mismatch) };
     let is_valid = (1..=38).contains(precision) && scale <= precision && *sign <= 1;
     if !is_valid || magnitude.len() > MAGNITUDE_BYTES {
@@ -311,8 +334,7 @@ fn decimal(bytes: &[u8]) -> Result<TypedValue, ValueError> {
         return Err(ValueError::Mismatch);
     }
     let unscaled = if *sign == 1 { number as i128 } else { -(number as i128) };
-    let sql_type = SqlType::Decimal { precision: *precision, scale: *scale };
-    Ok(TypedValue { sql_type, value: Value::Decimal(unscaled) })
+    Ok((unscaled, SqlType::Decimal { precision: *precision, scale: *scale }))
 }
 
 fn wide_text_of(bytes: &[u8]) -> Option<String> {

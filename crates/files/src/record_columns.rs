@@ -1,15 +1,19 @@
 //! Columns of values from the fields of records.
 //!
-//! A text is read as that of a text file. Any other host's bytes become values of the column's type one by one.
+//! A text is read as that of a text file. Whole numbers, dates and decimals become their column's type directly, any
+//! other host's bytes by a value between.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ArrowPrimitiveType, PrimitiveBuilder};
+use arrow::datatypes::{Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, UInt8Type};
 use hobt_base::SqlError;
-use hobt_functions::values_to_array;
-use hobt_types::Value;
+use hobt_functions::{carrier, values_to_array};
+use hobt_types::{SqlType, Value};
 
 use crate::encoding::CodePage;
 use crate::format_file::HostType;
-use crate::native::{ValueError, decode_as, text_of};
+use crate::native::{ValueError, array, date, decimal_as, decode_as, text_of};
 use crate::record::FieldSpan;
 use crate::record_form::RecordForm;
 use crate::rejected::FaultKind;
@@ -38,27 +42,76 @@ impl RecordBlock<'_> {
         place: usize,
         faults: &mut BlockFaults,
     ) -> Result<ArrayRef, SqlError> {
-        let host = self.form.layout.fields()[column.field].host();
-        let field = RecordField { block: self, field: column.field, host };
-        if host.is_text() {
-            return ColumnOfTexts { texts: field, column, place }.array(faults);
-        }
-        let mut values = Vec::with_capacity(field.rows());
-        for (row, bytes) in field.bytes().enumerate() {
-            let value = match bytes {
-                None => Ok(Value::Null),
-                Some(bytes) => decode_as(bytes, host, column.sql_type).map_err(kind_of),
+        let (host, to) = (self.form.layout.fields()[column.field].host(), column.sql_type);
+        let texts = RecordField { block: self, field: column.field, host };
+        let field = RecordColumn { field: texts, column, place };
+        Ok(match (host, to) {
+            _ if host.is_text() => return ColumnOfTexts { texts: field.field, column, place }.array(faults),
+            // Where the bytes are nearly the carrier's, no value is made between them.
+            (HostType::TinyInt, SqlType::TinyInt) => {
+                field.numbers::<UInt8Type>(faults, |bytes| array(bytes).map(u8::from_le_bytes))
+            }
+            (HostType::SmallInt, SqlType::SmallInt) => {
+                field.numbers::<Int16Type>(faults, |bytes| array(bytes).map(i16::from_le_bytes))
+            }
+            (HostType::Int, SqlType::Int) => {
+                field.numbers::<Int32Type>(faults, |bytes| array(bytes).map(i32::from_le_bytes))
+            }
+            (HostType::BigInt, SqlType::BigInt) => {
+                field.numbers::<Int64Type>(faults, |bytes| array(bytes).map(i64::from_le_bytes))
+            }
+            (HostType::Date, SqlType::Date) => field.numbers::<Date32Type>(faults, date),
+            (HostType::Decimal | HostType::Numeric, SqlType::Decimal { .. }) => {
+                field.numbers::<Decimal128Type>(faults, |bytes| decimal_as(bytes, to))
+            }
+            _ => {
+                let mut values = Vec::with_capacity(field.field.rows());
+                let read = |bytes: &[u8]| decode_as(bytes, host, to);
+                field.each(faults, read, |value| values.push(value.unwrap_or(Value::Null)));
+                return values_to_array(values.iter(), to);
+            }
+        })
+    }
+}
+
+/// A column whose fields are not text.
+struct RecordColumn<'b, 'c> {
+    field: RecordField<'b>,
+    column: &'c FileColumn,
+    /// Its place among the request's columns.
+    place: usize,
+}
+
+impl RecordColumn<'_, '_> {
+    /// Gives what `read` makes of each record's bytes to `append`; `None` for NULL and for a record with a fault.
+    fn each<V>(
+        &self,
+        faults: &mut BlockFaults,
+        read: impl Fn(&[u8]) -> Result<V, ValueError>,
+        mut append: impl FnMut(Option<V>),
+    ) {
+        for (row, bytes) in self.field.bytes().enumerate() {
+            let found = match bytes {
+                Some(bytes) => read(bytes).map(Some),
+                None if self.column.nullable => Ok(None),
+                None => Err(ValueError::Null),
             };
-            let value = match value {
-                Ok(Value::Null) if !column.nullable => Err(FaultKind::Null),
-                other => other,
-            };
-            values.push(value.unwrap_or_else(|kind| {
-                faults.add(row, place, kind, &shown_bytes(bytes.unwrap_or_default()));
-                Value::Null
+            append(found.unwrap_or_else(|error| {
+                faults.add(row, self.place, kind_of(error), &shown_bytes(bytes.unwrap_or_default()));
+                None
             }));
         }
-        values_to_array(values.iter(), column.sql_type)
+    }
+
+    fn numbers<T: ArrowPrimitiveType>(
+        &self,
+        faults: &mut BlockFaults,
+        read: impl Fn(&[u8]) -> Result<T::Native, ValueError>,
+    ) -> ArrayRef {
+        let empty = PrimitiveBuilder::<T>::with_capacity(self.field.rows());
+        let mut numbers = empty.with_data_type(carrier(self.column.sql_type));
+        self.each(faults, read, |number| numbers.append_option(number));
+        Arc::new(numbers.finish())
     }
 }
 
@@ -122,8 +175,8 @@ fn kind_of(error: ValueError) -> FaultKind {
 #[cfg(test)]
 mod tests {
     use arrow::array::{Array, AsArray};
-    use arrow::datatypes::Int32Type;
-    use hobt_types::{MaxLength, SqlType};
+    use hobt_functions::array_value;
+    use hobt_types::MaxLength;
 
     use super::*;
     use crate::format_file::FormatFile;
@@ -192,5 +245,49 @@ mod tests {
         assert_eq!(faults, ["0: 0 Invalid \u{FFFD}a"]);
         assert!(arrays[0].is_null(0));
         assert_eq!(arrays[1].as_string_view().value(0), "5  ");
+    }
+
+    #[test]
+    fn every_type_of_a_native_file_comes_back_and_null_where_it_may_be() {
+        use crate::format_file::{FileStyle, TableColumn};
+
+        for nullable in [false, true] {
+            let limits = crate::native::tests::limits();
+            let columns = limits.iter().map(|(sql_type, _)| (*sql_type, nullable));
+            let columns: Vec<TableColumn> = columns
+                .map(|(sql_type, nullable)| TableColumn { name: "c".to_owned(), sql_type, nullable, collation: None })
+                .collect();
+            let layout = RecordLayout::for_table(&columns, &FileStyle::Native).expect("a layout");
+            let form = RecordForm { code_pages: vec![CodePage::Utf8; columns.len()], layout };
+            let (mut bytes, mut rows, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+            for row in 0..7 {
+                let start = bytes.len();
+                let values = limits.iter().map(|(_, values)| match values.get(row) {
+                    None if nullable => Value::Null,
+                    value => value.unwrap_or(&values[0]).clone(),
+                });
+                let values: Vec<Value> = values.collect();
+                for (value, (field, column)) in values.iter().zip(form.layout.fields().iter().zip(&columns)) {
+                    field.write(value, column.sql_type, encoding_rs::UTF_8, &mut bytes).expect("a value of the column");
+                }
+                let cut = form.layout.split(&bytes, start, true, &mut spans);
+                assert_eq!(cut, Ok(Cut::Record { end: bytes.len() }));
+                rows.push(values);
+            }
+            let block = RecordBlock { bytes: &bytes, spans: &spans, form: &form };
+            for (field, (sql_type, _)) in limits.iter().enumerate() {
+                let mut faults = BlockFaults::default();
+                let array = block.array(&column(*sql_type, field), field, &mut faults).expect("carriers");
+                assert!(faults.described().is_empty());
+                for (row, values) in rows.iter().enumerate() {
+                    let mut wanted = values[field].clone();
+                    if let (SqlType::Char(length), Value::Text(text)) = (sql_type, &mut wanted) {
+                        let length = usize::from(*length);
+                        *text = format!("{text:length$}");
+                    }
+                    assert_eq!(array_value(&array, row, *sql_type).expect("a value"), wanted, "{sql_type}");
+                }
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use hobt_showplan::counted;
 use crate::connection::{Answer, Connection};
 use crate::data::{self, big_data};
 use crate::error::{LabError, Result};
-use crate::limits::disk::{ReadMode, Stretch, read_stretches};
+use crate::limits::disk::{DiskProbe, ReadMode, Stretch, read_stretches};
 use crate::limits::{LimitSettings, Limits};
 use crate::machine::{self, Machine};
 use crate::occasion::Occasion;
@@ -450,6 +450,23 @@ impl Laboratory {
     pub(crate) fn raw_read_mb_s(&self, table: &str) -> Result<f64> {
         let (read_kib, depth) = self.read_mode.get();
         Ok(read_stretches(&self.stretches(table)?, read_kib << 10, depth)?.mb_s())
+    }
+
+    /// A file of so many bytes in the laboratory's folder, for [`Laboratory::copy_time`]. Blocks.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    pub(crate) fn disk_probe(&self, bytes: u64) -> Result<DiskProbe> {
+        DiskProbe::new(&self.folder, bytes)
+    }
+
+    /// The time in which the disk reads and writes so many bytes at once, with the read size and depth that were
+    /// fastest when the limits were measured. Blocks.
+    ///
+    /// # Errors
+    /// As [`DiskProbe::copy`].
+    pub(crate) fn copy_time(&self, probe: &DiskProbe, read: u64, written: u64) -> Result<Duration> {
+        probe.copy(read, written, self.read_mode.get())
     }
 
     /// The current database of the laboratory's session.

@@ -64,7 +64,7 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     let mut row = row![
         &database.name,
         database.id.0,
-        NULL,
+        database.source.map_or(NULL, |source| Value::Int(source.0.into())),
         Value::Binary(vec![1]),
         datetime(database.created),
         160,
@@ -76,7 +76,7 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         no,
         database.state.number(),
         database.state.name(),
-        no,
+        database.is_in_standby,
         no,
         no,
         u8::from(database.allows_snapshot),

@@ -27,6 +27,9 @@ const RUN_EXTENTS_THROUGHPUT: u32 = 16;
 
 /// The most that the weight of one file is over that of another.
 const RATES_APART_MAX: f64 = 64.0;
+/// Extents that other files give, 64 MiB, before a full file whose disk had no room is tried again: each attempt asks
+/// the operating system several times, and room may come from outside.
+const GROWTH_RESTS_EXTENTS: u32 = 1024;
 
 /// What weights the files of a filegroup.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -70,7 +73,7 @@ pub struct FileShare {
 pub(super) enum Dealt {
     /// A run of this file: its first extent and its length.
     Run(Arc<DataFile>, u32, u32),
-    /// It is the turn of a file that is full: let it grow, or leave it out.
+    /// It is the turn of a file that is full and may grow.
     Full(Arc<DataFile>),
     /// No file has room.
     Nothing,
@@ -112,13 +115,13 @@ fn rates(files: &[Arc<DataFile>], takes_part: &[bool]) -> Vec<f64> {
 }
 
 impl<'a> Weighted<'a> {
-    /// Under [`Fill::Throughput`] full files that are not in `left_out` have a weight too: they may grow.
-    fn new(files: &'a [Arc<DataFile>], fill: Fill, left_out: &[FileId]) -> Weighted<'a> {
+    /// Under [`Fill::Throughput`] full files that may grow have a weight too.
+    fn new(files: &'a [Arc<DataFile>], fill: Fill) -> Weighted<'a> {
         let free_extents = |file: &Arc<DataFile>| if file.is_set_aside() { 0 } else { file.free_extents() };
         let free: Vec<u32> = files.iter().map(free_extents).collect();
         let by_rate = || {
             let may_give = |(file, free): (&Arc<DataFile>, &u32)| {
-                !file.is_set_aside() && (*free > 0 || (file.may_grow() && !left_out.contains(&file.id())))
+                !file.is_set_aside() && (*free > 0 || (file.may_grow() && !file.growth_rests()))
             };
             rates(files, &files.iter().zip(&free).map(may_give).collect::<Vec<bool>>())
         };
@@ -144,11 +147,16 @@ impl<'a> Weighted<'a> {
     }
 
     /// Each file gains credit for the dealt extents in proportion to its weight, and the file that gives them pays. The
-    /// credits of the files sum to zero.
+    /// credits of the files sum to zero. Files whose growth rests are so much nearer to the next attempt.
     fn book(&self, giver: usize, extents: u32) {
         let total = self.total();
         for (file, weight) in self.files.iter().zip(&self.weights) {
             *file.credit.lock() += f64::from(extents) * weight / total;
+            if file.growth_rests() {
+                let less = |left: u32| Some(left.saturating_sub(extents));
+                // It returns what was there.
+                let _before = file.growth_rests_extents.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            }
         }
         *self.files[giver].credit.lock() -= f64::from(extents);
     }
@@ -161,28 +169,34 @@ impl DataFile {
         let has_limit = description.max_pages > 0;
         grows && (!has_limit || self.size_pages() / EXTENT_PAGES < description.max_pages / EXTENT_PAGES)
     }
+
+    /// Whether it is too early to let it grow in its turn.
+    fn growth_rests(&self) -> bool {
+        self.growth_rests_extents.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes whether the file has grown, or could not.
+    pub(super) fn note_growth(&self, has_grown: bool) {
+        let rest = if has_grown { 0 } else { GROWTH_RESTS_EXTENTS };
+        self.growth_rests_extents.store(rest, Ordering::Relaxed);
+    }
 }
 
 impl Storage {
     /// What weights files from now on. Earlier allocations stay where they are, and earlier credits are forgotten.
     pub fn set_fill(&self, fill: Fill) {
-        let _turn = self.dealing.lock();
-        if self.is_weighted.swap(fill == Fill::Throughput, Ordering::AcqRel) != (fill == Fill::Throughput) {
+        let mut dealing = self.dealing.lock();
+        if std::mem::replace(&mut *dealing, fill) != fill {
             self.files.read().iter().for_each(|file| *file.credit.lock() = 0.0);
         }
     }
 
-    /// What weights files.
-    pub fn fill(&self) -> Fill {
-        if self.is_weighted.load(Ordering::Acquire) { Fill::Throughput } else { Fill::FreeSpace }
-    }
-
-    /// Takes a run from the file whose turn it is. Files in `left_out` are full and cannot grow now.
-    pub(super) fn deal(&self, files: &[Arc<DataFile>], wanted: u32, left_out: &[FileId]) -> Dealt {
+    /// Takes a run from the file whose turn it is.
+    pub(super) fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Dealt {
         let run_extents_free = self.settings().run_extents_first.max(RUN_EXTENTS_FREE);
-        let _turn = self.dealing.lock();
-        let fill = self.fill();
-        let weighted = Weighted::new(files, fill, left_out);
+        let dealing = self.dealing.lock();
+        let fill = *dealing;
+        let weighted = Weighted::new(files, fill);
         let Some(place) = weighted.next() else { return Dealt::Nothing };
         let (file, file_free) = (&files[place], weighted.free[place]);
         if file_free == 0 {
@@ -201,11 +215,11 @@ impl Storage {
 
     /// The share of each data file in the next allocations of its filegroup. Does not block on a device.
     pub fn shares(&self) -> Vec<FileShare> {
-        let files = self.files();
+        let (files, fill) = (self.files(), *self.dealing.lock());
         let mut shares = Vec::with_capacity(files.len());
         for file in &files {
             let group: Vec<_> = files.iter().filter(|other| other.filegroup() == file.filegroup()).cloned().collect();
-            let weighted = Weighted::new(&group, self.fill(), &[]);
+            let weighted = Weighted::new(&group, fill);
             let own = group.iter().position(|other| Arc::ptr_eq(other, file)).expect("it is in its filegroup");
             let device = device(file);
             shares.push(FileShare {

@@ -39,8 +39,6 @@ enum Refusal {
     NoRoom {
         /// The least that it was asked for.
         asked_bytes: u64,
-        /// What it has; `None` if it does not tell.
-        free_bytes: Option<u64>,
         /// What the operating system says.
         words: String,
     },
@@ -57,12 +55,12 @@ fn kilobytes(bytes: u64) -> String {
 }
 
 impl Refusal {
-    fn of(file: &DataFile, asked_bytes: u64, error: &DiskError) -> Refusal {
+    fn of(asked_bytes: u64, error: &DiskError) -> Refusal {
         let words = error.os_error_text().unwrap_or_else(|| error.to_string());
-        Refusal::NoRoom { asked_bytes, free_bytes: file.disk().device_free_bytes().ok(), words }
+        Refusal::NoRoom { asked_bytes, words }
     }
 
-    /// A clause about the file.
+    /// A clause about the file, with what its disk has now.
     fn describe(&self, file: &DataFile) -> String {
         let name = file.name();
         match self {
@@ -71,12 +69,12 @@ impl Refusal {
                 let limit = kilobytes(u64::from(*pages) * PAGE_SIZE as u64);
                 format!("file '{name}' may not grow beyond its MAXSIZE of {limit}")
             }
-            Refusal::NoRoom { asked_bytes, free_bytes, words } => {
+            Refusal::NoRoom { asked_bytes, words } => {
                 let asked = kilobytes(*asked_bytes);
-                let free = match free_bytes {
+                let free = match file.disk().device_free_bytes().ok() {
                     // A quota, or a limit of the file's size.
-                    Some(free) if free >= asked_bytes => format!("{}, but the system says {words}", kilobytes(*free)),
-                    Some(free) => kilobytes(*free),
+                    Some(free) if free >= *asked_bytes => format!("{}, but the system says {words}", kilobytes(free)),
+                    Some(free) => kilobytes(free),
                     None => "an unknown number of bytes".to_owned(),
                 };
                 format!("the disk of file '{name}' has no room left: it was asked for {asked} at least, and has {free}")
@@ -144,23 +142,24 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason: reason(&refused) })
     }
 
-    /// Grows this file, whose turn it is, by its step or by less. Returns `false` if it cannot grow. Another thread may
-    /// have let it grow meanwhile.
+    /// Lets this file grow, whose turn it is, by its step or by less, unless it has room meanwhile: another thread may
+    /// have done so. A file that cannot grow notes it, and is passed over for a while.
     pub(super) fn grow_one(
         &self,
         file: &Arc<DataFile>,
         wanted: u32,
         chain: Option<&Arc<LogChain>>,
-    ) -> Result<bool, AccessError> {
+    ) -> Result<(), AccessError> {
         let _no_other_growth = self.growth.lock();
         if file.is_set_aside() || file.free_extents() > 0 {
-            return Ok(true);
+            return Ok(());
         }
         let mut grown = self.grow_file(file, wanted, GrowBy::Step, chain)?;
         if grown.is_err() {
             grown = self.grow_file(file, wanted, GrowBy::Less, chain)?;
         }
-        Ok(grown.is_ok())
+        file.note_growth(grown.is_ok());
+        Ok(())
     }
 
     /// Grows `file` by its growth step, or by `wanted` extents if that is more and the disk has room for them. With
@@ -200,10 +199,13 @@ impl Storage {
     /// Makes a file larger, if its disk has room.
     fn try_size(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Growth {
         match self.resize_file(file, target, chain) {
-            Ok(()) => Ok(Ok(())),
+            Ok(()) => {
+                file.note_growth(true);
+                Ok(Ok(()))
+            }
             Err(AccessError::Disk(error @ DiskError::NoSpace { .. })) => {
                 let more = target.saturating_sub(file.size_pages());
-                Ok(Err(Refusal::of(file, u64::from(more) * PAGE_SIZE as u64, &error)))
+                Ok(Err(Refusal::of(u64::from(more) * PAGE_SIZE as u64, &error)))
             }
             Err(error) => Err(error),
         }

@@ -53,7 +53,10 @@ impl Storage {
         let file = self.file(id)?;
         assert!(file.is_set_aside() && file.is_empty(), "only an empty file is let go of");
         self.pool.unregister_file(&file.pool_file, Dirty::Discard).map_err(|error| file.pool_error(error))?;
-        self.files.write().retain(|other| !Arc::ptr_eq(other, &file));
+        let mut files = self.files.write();
+        files.retain(|other| !Arc::ptr_eq(other, &file));
+        // Its disk has room again.
+        files.iter().for_each(|other| other.note_growth(true));
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub type WrittenRun = (PageId, u32);
 /// The loads of one database, and the backups that watch them.
 #[derive(Debug, Default)]
 pub(super) struct LoadWatch {
+    /// No other lock is taken under it.
     state: Mutex<State>,
     /// Set while a backup needs loads to log their pages, since it cannot keep up.
     logs_loads: AtomicBool,

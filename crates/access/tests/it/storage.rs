@@ -352,3 +352,29 @@ fn weighted_files_grow_in_their_turn_and_one_that_cannot_leaves_the_rest_to_the_
     allocate(3000);
     assert_eq!(used_extents(&world)[0], 350, "it is full, and the other one has all the rest");
 }
+
+/// A full file whose disk has no room is not asked at each allocation, and grows again when room has come.
+#[test]
+fn a_weighted_file_whose_disk_is_full_is_tried_again_seldom_and_grows_when_there_is_room() {
+    let size = FileSize { pages: 8 * 40, growth_pages: 8 * 16, max_pages: 0 };
+    let roomy = FileSize { pages: 8 * 4_000, ..size };
+    let world = world_of_two_devices(&[size, roomy]);
+    let disk = world.simulated.as_ref().expect("a simulated disk");
+    disk.leave_free(Some(0));
+    let allocate = |extents: u32| {
+        let mut dealt = 0;
+        while dealt < extents {
+            dealt += world.allocate(1).expect("the second file has room").1;
+        }
+    };
+    let attempts = || disk.operations(Operation::SetSize);
+    allocate(100);
+    let first = attempts();
+    allocate(900);
+    assert_eq!(attempts(), first, "nobody asks again so early");
+    allocate(1_000);
+    assert!(attempts() > first, "after 1,024 extents of the others it is asked");
+    disk.leave_free(None);
+    allocate(1_200);
+    assert!(world.storage.files()[0].size_pages() > size.pages, "room has come");
+}

@@ -4,6 +4,7 @@
 //! All memory is taken at the start. It decides nothing about whether a copy is current (`extension.rs`).
 
 use std::num::NonZero;
+use std::ops::Range;
 
 use crate::error::BufferError;
 
@@ -130,6 +131,13 @@ impl Copies {
         }
     }
 
+    /// Sets the checksum of a copy.
+    pub(crate) fn set_checksum(&mut self, place: u32, checksum: u32) {
+        if let Some(copy) = &mut self.places[place as usize] {
+            copy.checksum = checksum;
+        }
+    }
+
     /// Records a copy in an empty place.
     ///
     /// # Panics
@@ -163,18 +171,18 @@ impl Copies {
         true
     }
 
-    /// Forgets the copies of files whose registration `is_gone`.
-    pub(crate) fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
-        for place in 0..self.places() {
+    /// Forgets those of the copies in these places whose file's registration `is_gone`.
+    pub(crate) fn forget(&mut self, places: Range<u32>, is_gone: impl Fn(u32) -> bool) {
+        for place in places {
             if self.places[place as usize].is_some_and(|copy| is_gone(copy.key.registration())) {
                 self.clear(place);
             }
         }
     }
 
-    /// All copies.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Copy> + '_ {
-        self.places.iter().flatten().copied()
+    /// The copies in these places.
+    pub(crate) fn iter(&self, places: Range<u32>) -> impl Iterator<Item = Copy> + '_ {
+        self.places[places.start as usize..places.end as usize].iter().flatten().copied()
     }
 }
 
@@ -222,7 +230,7 @@ mod tests {
                     }
                 }
                 _ if random.below(50) == 0 => {
-                    copies.forget(|registration| registration == key.registration());
+                    copies.forget(0..PLACES, |registration| registration == key.registration());
                     model.retain(|_, (_, copy)| copy.key.registration() != key.registration());
                 }
                 _ => {}
@@ -236,7 +244,7 @@ mod tests {
                 assert_eq!(copies.find(key), model.get(&key.0).copied());
             }
         }
-        assert_eq!(copies.iter().count(), model.len());
+        assert_eq!(copies.iter(0..PLACES).count(), model.len());
     }
 
     #[test]

@@ -280,7 +280,8 @@ system_row! {
         /// When it was created.
         created: Timestamp = "created",
         /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, 65536 while it is being restored, 131072
-        /// while it is a standby, added up.
+        /// while it is a standby, 262144 for a snapshot, which has the guid of its source, 524288 for one that is lost,
+        /// added up.
         isolation: i32 = "isolation",
         /// Whether it is listed and must not be opened.
         is_offline: bool = "isoffline",

@@ -250,7 +250,7 @@ impl Device {
     /// Blocks until the device is done with the request, and returns when that was.
     pub(crate) fn pass(&self, transfer: Transfer) -> Instant {
         let at = self.shared.serve(&mut self.shared.state.lock(), transfer);
-        // The model's time is real time: the request takes as long as it says, and nothing is waited for.
+        // The model's time is real time: the request takes as long as it says, and no event ends it earlier.
         std::thread::sleep(at.saturating_sub(self.shared.since.elapsed()));
         self.shared.since + at
     }

@@ -10,7 +10,7 @@ use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, Storage
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
-use hobt_disk::{Disk, DiskError};
+use hobt_disk::{Disk, DiskError, Overlay};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_log::{ChainState, LSN_FIRST, Recovered};
@@ -82,6 +82,11 @@ pub(crate) struct OldDatabase<'a> {
     pub(crate) removed: &'a [FileId],
     /// Answers what became of transactions over several databases.
     pub(crate) ask: AskCoordinator<'a>,
+    /// What takes all writes: `files` lie over it already, and the files of the log are to. The database is read-only
+    /// then.
+    pub(crate) overlay: Option<&'a Overlay>,
+    /// It is a snapshot of another database.
+    pub(crate) is_snapshot: bool,
 }
 
 /// The parts of a database.
@@ -96,6 +101,8 @@ struct Parts {
     next_ids: NextIds,
     options: DatabaseOptions,
     redo_rate: RedoRate,
+    is_over_others: bool,
+    is_snapshot: bool,
 }
 
 impl Database {
@@ -141,6 +148,8 @@ impl Database {
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
                 options: DatabaseOptions::default(),
                 redo_rate: RedoRate::default(),
+                is_over_others: false,
+                is_snapshot: false,
             },
         )?;
         database.save_clean()?;
@@ -178,6 +187,8 @@ impl Database {
         let storage = Storage::new(old.id, tag, Arc::clone(&parts.pool), parts.settings, Some(log));
         let opened = Database::open_in(parts, old, &boot, &storage, recovered);
         match &opened {
+            // What is under an overlay has not heard of any decision.
+            Ok(database) if database.is_over_others => {}
             Ok(database) => parts.shared.settlements.note(database.guid),
             // The first error is the one to report.
             Err(_) => drop(storage.discard()),
@@ -192,7 +203,7 @@ impl Database {
         storage: &Arc<Storage>,
         recovered: Option<Recovered>,
     ) -> Result<Arc<Database>> {
-        let OldDatabase { id, name, mut files, ask, removed, .. } = old;
+        let OldDatabase { id, name, mut files, ask, removed, overlay, is_snapshot, .. } = old;
         let fail = |error| match error {
             AccessError::Undecided(reason) => EngineError::Unavailable {
                 database: name.to_owned(),
@@ -245,14 +256,19 @@ impl Database {
                     data_space: boot.next_data_space.max(FIRST_SCHEME_ID),
                     hobt,
                 },
-                options: DatabaseOptions::decode(boot.options),
+                options: match DatabaseOptions::decode(boot.options) {
+                    options if overlay.is_some() => DatabaseOptions { is_read_only: true, ..options },
+                    options => options,
+                },
                 redo_rate: RedoRate::of(&summary),
+                is_over_others: overlay.is_some(),
+                is_snapshot,
             },
         )?;
         database.pass_used_ids();
         if recovered.is_some() {
             // The list of databases is in `master`: whatever is undone there is undone at once.
-            let behind_from = if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes };
+            let behind_from = if id == MASTER || overlay.is_some() { u64::MAX } else { parts.undo_behind_from_bytes };
             database.take_over(left, behind_from, &reports)?;
             database.save_clean()?;
         } else {
@@ -335,6 +351,8 @@ impl Database {
             closed: AtomicBool::new(false),
             undo: Default::default(),
             redo_rate: made.redo_rate,
+            is_over_others: made.is_over_others,
+            is_snapshot: made.is_snapshot,
             differential: Default::default(),
             data_backup: Mutex::default(),
             log_backup: Mutex::default(),
@@ -353,11 +371,14 @@ impl Database {
 
     /// Saves the changes, marks the files clean and releases them. The database cannot be used any more. If something
     /// is being undone behind the opening, that stops here: the files are not clean, and the next recovery goes on with
-    /// it.
+    /// it. A database over an overlay has nothing to save.
     ///
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.
     pub(crate) fn close(self: &Arc<Database>) -> Result<()> {
+        if self.is_over_others {
+            return self.abandon();
+        }
         self.undo.stop();
         let folded = match self.closed.load(Ordering::Acquire) || self.id == TEMPDB {
             true => Ok(()),
@@ -424,7 +445,7 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
     let owner = parts.log_owner(old.id, &first.header.database_guid);
     let is_clean = old.files.iter().all(|file| file.header.clean);
     let refuse = |state, reason| EngineError::Unavailable { database: old.name.to_owned(), state, reason };
-    match log_file::open(&*parts.disk, old.logs, &owner) {
+    match log_file::open(&*parts.disk, old.logs, &owner, old.overlay) {
         Ok((log, recovered)) if !is_clean => Ok((log, Some(recovered))),
         Ok((log, recovered)) => {
             if recovered.end == first.header.log_end {

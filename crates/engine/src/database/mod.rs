@@ -195,6 +195,10 @@ pub struct Database {
     /// What a crash has left open and is not undone yet.
     undo: left_open::UndoBehind,
     redo_rate: recovery_time::RedoRate,
+    /// It lies over files that stay as they are, and is read-only: what it writes is gone when it is closed.
+    is_over_others: bool,
+    /// It shows another database as it was.
+    is_snapshot: bool,
     differential: differential::Differential,
     /// Held while a backup of its pages runs: no file comes or goes.
     pub(crate) data_backup: Mutex<()>,
@@ -227,6 +231,16 @@ impl Database {
     /// Its state: `Suspect` after [`Database::mark_suspect`].
     pub fn state(&self) -> DatabaseState {
         if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
+    }
+
+    /// Whether it is a snapshot of another database.
+    pub fn is_snapshot(&self) -> bool {
+        self.is_snapshot
+    }
+
+    /// Whether it lies over files that stay as they are: it is a standby or a snapshot, which are read-only.
+    pub fn is_over_others(&self) -> bool {
+        self.is_over_others
     }
 
     /// Its options that are in force now.

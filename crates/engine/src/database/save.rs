@@ -9,8 +9,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hobt_access::{AccessError, Hobt};
-use hobt_base::{HobtId, Lsn, ObjectId, errors};
+use hobt_base::{FileId, HobtId, Lsn, ObjectId, errors};
 use hobt_catalog::{CatalogError, SystemHeaps};
+use hobt_disk::CopyGuard;
 use hobt_log::RoomFor;
 use hobt_page::BootPage;
 use hobt_txn::StatementContext;
@@ -219,6 +220,22 @@ impl Database {
     pub(crate) fn note_in_use(&self) -> Result<()> {
         let mut files = self.files.lock();
         if files.generation() == 0 && self.id != TEMPDB { files.mark(false) } else { Ok(()) }
+    }
+
+    /// Makes the headers of all files say that the database is not clean: what is copied of them needs the log.
+    ///
+    /// # Errors
+    /// The headers cannot be written; the database is suspect or closed.
+    pub(crate) fn note_unclean(&self) -> Result<()> {
+        let mut files = self.files.lock();
+        self.check_usable()?;
+        files.mark(false)
+    }
+
+    /// What is in front of its data files.
+    pub(crate) fn guards(&self) -> Vec<(FileId, Arc<CopyGuard>)> {
+        let files = self.files.lock();
+        files.files.iter().map(|file| (file.header.file, Arc::clone(&file.guard))).collect()
     }
 
     /// Applies the options to the log and to loads.

@@ -12,6 +12,7 @@ use super::create::is_system;
 use super::file_removal::unlist_file;
 use super::log_files::refuse_system;
 use super::plan::Planning;
+use super::standby::refuse_standby;
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::data_file::{DataFile, FilePlan};
 use crate::database::Database;
@@ -40,12 +41,13 @@ impl Instance {
     /// Changes the options of a database, durably. `change` may be called more than once.
     ///
     /// # Errors
-    /// 5058: the database is one of the instance's own. A device's error.
+    /// 5058: the database is one of the instance's own. 5063: it is a standby. A device's error.
     pub fn set_options(&self, database: &DatabaseUse, change: impl Fn(&mut DatabaseOptions)) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
             return Err(EngineError::Statement(errors::OPTIONS_OF_INSTANCE_DATABASE.with([&database.name()])));
         }
+        refuse_standby(database)?;
         let entry = self.entry_of(database)?;
         database.set_options(change)?;
         *entry.options.lock() = database.options();
@@ -108,12 +110,13 @@ impl Instance {
     /// Turns an option on or off, durably. It applies to statements that are bound later.
     ///
     /// # Errors
-    /// 5058: the database is one of the instance's own. A device's error.
+    /// 5058: the database is one of the instance's own. 5063: it is a standby. A device's error.
     pub fn set_isolation_option(&self, database: &DatabaseUse, option: IsolationOption, on: bool) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
             return Err(EngineError::Statement(errors::OPTION_OF_DATABASE.with([&option.name(), &database.name()])));
         }
+        refuse_standby(database)?;
         let bits = database.isolation().bits_with(option, on);
         let id = database.id().0.cast_signed();
         let master = self.master()?;

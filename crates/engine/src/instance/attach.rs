@@ -36,8 +36,8 @@ impl Instance {
     /// open in it is undone.
     ///
     /// # Errors
-    /// 15010 it does not exist, 7940 it is one of the instance's own, 3703 it is in use, 3707 it cannot be opened; a
-    /// device's error.
+    /// 15010 it does not exist, 7940 it is one of the instance's own, 3703 it is in use, 3707 it cannot be opened, 5063
+    /// it is a standby; a device's error.
     pub fn detach_database(&self, name: &str) -> Result<()> {
         // Its log may be left behind. An error is found, and reported, below.
         let _done = self.database(name).map(|database| database.wait_for_undo());
@@ -47,6 +47,8 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::CANNOT_DETACH_SYSTEM.error()));
         }
+        entry.refuse_standby()?;
+        self.registry.refuse_source(&entry)?;
         let master = self.master()?;
         let transition = self
             .take_unused(entry.id)
@@ -81,7 +83,7 @@ impl Instance {
         }
         let Attached { files, logs } = self.open_attached(name, paths, rebuilds_log)?;
         let guid = files[0].header.database_guid;
-        if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid) {
+        if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid && !entry.is_snapshot()) {
             return Err(EngineError::Statement(errors::FILES_OF_ANOTHER_DATABASE.with([&other.name])));
         }
         let id = take_id(&self.next_database)?;
@@ -94,6 +96,8 @@ impl Instance {
             options: Mutex::default(),
             files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),
             logs: Mutex::new(logs.clone()),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Closed(files))),
@@ -180,7 +184,8 @@ impl Instance {
     /// Closes a database, clean, and lists it as offline. It is not opened until [`Instance::set_online`].
     ///
     /// # Errors
-    /// 911 it does not exist, 5058 it is one of the instance's own, 5061 it is in use; a device's error.
+    /// 911 it does not exist, 5058 it is one of the instance's own, 5061 it is in use, 5063 it is a standby; a device's
+    /// error.
     pub fn set_offline(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.listed_entry(name)?;
@@ -227,6 +232,7 @@ impl Instance {
         if entry.state_unless_opening().is_some_and(|state| state.is_restoring()) {
             return Err(entry.unavailable(DatabaseState::Restoring, "it is being restored"));
         }
+        entry.refuse_standby()?;
         Ok(entry)
     }
 

@@ -97,6 +97,8 @@ impl Instance {
             options: Mutex::new(database.options()),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(database))),
@@ -179,7 +181,7 @@ impl Instance {
     /// Drops a database and its files.
     ///
     /// # Errors
-    /// 3701 it does not exist, 3708 it is a system database, 3702 it is in use, or it decides on a transaction for a
+    /// 3701 it does not exist, 3708 it is a system database, 3709 it has snapshots, 3702 it is in use, or it decides on a transaction for a
     /// database that cannot be told now; a device's error.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
@@ -190,6 +192,7 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::SYSTEM_DATABASE.with([&name])));
         }
+        self.registry.refuse_source(&entry)?;
         let master = self.master()?;
         let in_use = |why: &str| EngineError::Statement(errors::DATABASE_IN_USE.with([&name, &why]));
         // While it is still listed, so that databases that have to be recovered first can ask it.
@@ -217,6 +220,10 @@ impl Instance {
             EntryState::Closed(_) => (Ok(()), None),
             EntryState::Unavailable { state, .. } => (Ok(()), Some(state)),
         };
+        if entry.is_snapshot() {
+            self.forget_snapshot(&entry);
+            return released;
+        }
         // No database will ask for the outcome of transactions it was prepared for.
         self.parts.shared.settlements.note(entry.guid);
         let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
@@ -229,6 +236,7 @@ impl Instance {
             Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
+        self.drop_overlay_file(&entry);
         self.forget_page_restore(&entry);
         self.delete_removed_of(&entry);
         released

@@ -54,6 +54,7 @@ impl Instance {
     pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
+        self.registry.refuse_source(&*self.entry_of(database)?)?;
         let _no_backup = without_backup(database)?;
         let logs = database.log_files();
         match logs.iter().position(|file| name_equals(&file.name, name)) {

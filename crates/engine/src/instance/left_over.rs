@@ -68,13 +68,13 @@ impl Instance {
         let listed = self.registry.all();
         if let Ok(Some(label)) = LogFileLabel::read(file) {
             let is_its = |guid: &[u8; 16]| log_id(guid) == label.log;
-            let owner = listed.iter().find(|entry| is_its(&entry.guid));
+            let owner = listed.iter().find(|entry| is_its(&entry.guid) && !entry.is_snapshot());
             let was_added = || owner.is_some_and(|owner| !owner.lists(FileId(label.id)));
             return left.guids.iter().any(is_its) || (was_added() && is_zero_from(file, SEGMENTS_START));
         }
         let Some(header) = DataFile::header_of(file) else { return false };
         let guid = header.database_guid;
-        let Some(owner) = listed.iter().find(|entry| entry.guid == guid) else {
+        let Some(owner) = listed.iter().find(|entry| entry.guid == guid && !entry.is_snapshot()) else {
             let is_unused = header.generation == 0;
             if is_unused {
                 left.guids.push(guid);

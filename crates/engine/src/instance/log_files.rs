@@ -10,6 +10,7 @@ use super::backup::without_backup;
 use super::create::is_system;
 use super::file_removal::{outcome, unlist_file};
 use super::plan::Planning;
+use super::standby::refuse_standby;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
 use crate::error::{EngineError, Result, cannot_create};
@@ -103,7 +104,7 @@ impl Instance {
 
 pub(super) fn refuse_system(database: &DatabaseUse) -> Result<()> {
     if !is_system(database.id()) {
-        return Ok(());
+        return refuse_standby(database);
     }
     Err(EngineError::Statement(errors::FILES_OF_INSTANCE_DATABASE.with([&database.name()])))
 }

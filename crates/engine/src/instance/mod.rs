@@ -15,6 +15,8 @@ mod plan;
 mod registry;
 mod restore;
 mod running;
+mod snapshot;
+mod standby;
 mod start;
 
 use std::path::{Path, PathBuf};
@@ -50,6 +52,7 @@ pub use create::Created;
 pub use extension::ExtensionDescription;
 pub use registry::{DatabaseDescription, DatabaseUse};
 pub use restore::{RESTORED_PAGES_MAX, RestoreDone, RestoreEnd, RestoreRequest, StopPoint};
+pub use snapshot::SnapshotDefinition;
 
 /// A folder of databases that is open.
 pub struct Instance {
@@ -388,6 +391,7 @@ impl Instance {
                 result = result.and(if save { database.close() } else { database.abandon() });
             }
         }
+        self.registry.all().iter().for_each(|entry| entry.release_copies());
         self.end_extension();
         *self.lock_file.lock() = None;
         result

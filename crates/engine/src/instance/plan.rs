@@ -205,8 +205,10 @@ impl Instance {
     /// The database that a file belongs to.
     pub(super) fn owner_of(&self, path: &Path) -> Option<String> {
         let databases = self.databases();
-        let has =
-            |database: &DatabaseDescription| database.files.iter().chain(&database.log_files).any(|file| file == path);
+        let has = |database: &DatabaseDescription| {
+            let files = database.files.iter().chain(&database.log_files).chain(&database.overlay_file);
+            files.into_iter().any(|file| file == path)
+        };
         databases.into_iter().find(has).map(|found| found.name)
     }
 }

@@ -18,6 +18,8 @@ use hobt_instruments::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_log::{LogError, TruncationWait};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
+use super::snapshot::{Copies, pass_by};
+use super::standby;
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
@@ -66,6 +68,10 @@ pub(super) struct Entry {
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
     /// The files of the log, by their ids.
     pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
+    /// The file that takes what is written, if the database is opened over its files: a standby or a snapshot.
+    pub(super) overlay: Mutex<Option<PathBuf>>,
+    /// The copies of a snapshot; `None` for any other database.
+    pub(super) copies: Option<Mutex<Copies>>,
     /// Data files that were removed from the database and may still exist.
     pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
     /// A thread that opens the database holds `state`, for as long as its recovery takes.
@@ -142,13 +148,7 @@ impl Entry {
             EntryState::Unavailable { state, reason } => return Err(self.unavailable(*state, reason)),
             EntryState::Closed(files) => std::mem::take(files),
         };
-        let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
-        let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
-        let (name, removed) = (self.name.as_str(), self.removed_ids());
-        let old = OldDatabase { id: self.id, name, files, logs: &logs, removed: &removed, ask: &ask };
-        self.is_opening.store(true, Ordering::Release);
-        let opened = Database::open(parts, old);
-        self.is_opening.store(false, Ordering::Release);
+        let opened = self.open_files(files, parts, registry);
         match opened {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
@@ -163,6 +163,42 @@ impl Entry {
                 Err(error)
             }
         }
+    }
+
+    /// Opens the database in its files, or over them.
+    fn open_files(&self, mut files: Vec<DataFile>, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
+        if let Some(copies) = self.copies() {
+            self.is_opening.store(true, Ordering::Release);
+            let opened = self.open_snapshot(&copies, parts, registry);
+            self.is_opening.store(false, Ordering::Release);
+            return opened;
+        }
+        pass_by(self, registry, &files)?;
+        let overlay = match &*self.overlay.lock() {
+            Some(path) => Some(standby::put_over(&*parts.disk, path, &mut files).map_err(|error| {
+                let reason = format!("its standby file '{}' cannot be made: {error}", path.display());
+                self.unavailable(DatabaseState::RecoveryPending, &reason)
+            })?),
+            None => None,
+        };
+        let ask = |transaction: &GlobalTransaction| registry.has_decided(parts, self, transaction);
+        let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
+        let (name, removed) = (self.name.as_str(), self.removed_ids());
+        let (id, logs) = (self.id, &logs[..]);
+        let old = OldDatabase {
+            id,
+            name,
+            files,
+            logs,
+            removed: &removed,
+            ask: &ask,
+            overlay: overlay.as_ref(),
+            is_snapshot: false,
+        };
+        self.is_opening.store(true, Ordering::Release);
+        let opened = Database::open(parts, old);
+        self.is_opening.store(false, Ordering::Release);
+        opened
     }
 
     /// The state, unless the database is being opened: readers of the state do not wait for recovery.
@@ -188,6 +224,7 @@ impl Entry {
             Some(EntryState::Closed(_)) => DatabaseState::Online,
             Some(EntryState::Unavailable { state, .. }) => *state,
         };
+        let is_in_standby = self.is_standby();
         DatabaseDescription {
             id: self.id,
             name: self.name.clone(),
@@ -199,6 +236,9 @@ impl Entry {
             read_committed_snapshot: self.isolation.has(IsolationOption::ReadCommittedSnapshot),
             files: self.files.lock().iter().map(|(_, path)| path.clone()).collect(),
             log_files: self.logs.lock().iter().map(|(_, path)| path.clone()).collect(),
+            overlay_file: self.overlay.lock().clone(),
+            is_in_standby,
+            source: None,
         }
     }
 }
@@ -226,6 +266,12 @@ pub struct DatabaseDescription {
     pub files: Vec<PathBuf>,
     /// The paths of its log files, by file id.
     pub log_files: Vec<PathBuf>,
+    /// The file that takes what is written to a standby or a snapshot.
+    pub overlay_file: Option<PathBuf>,
+    /// Whether it is being restored and can be read.
+    pub is_in_standby: bool,
+    /// The database that it is a snapshot of.
+    pub source: Option<DatabaseId>,
 }
 
 /// Entries with their users. A new user gets its share of the entry under the lock, and is counted from then on.
@@ -265,7 +311,12 @@ impl Registry {
     }
 
     pub(super) fn descriptions(&self) -> Vec<DatabaseDescription> {
-        self.all().iter().map(|entry| entry.description()).collect()
+        let all = self.all();
+        let source = |entry: &Entry| {
+            let is_its = |other: &&Arc<Entry>| other.guid == entry.guid && !other.is_snapshot();
+            if entry.is_snapshot() { all.iter().find(is_its).map(|source| source.id) } else { None }
+        };
+        all.iter().map(|entry| DatabaseDescription { source: source(entry.as_ref()), ..entry.description() }).collect()
     }
 
     /// Opens the database that `pick` finds, and holds it; `None` if it finds none.
@@ -306,7 +357,7 @@ impl Registry {
         let deadline = schedule::now() + DECIDER_PATIENCE;
         let mut entries = self.entries.lock();
         loop {
-            let listed = entries.values().find(|(entry, _)| entry.guid == guid)?;
+            let listed = entries.values().find(|(entry, _)| entry.guid == guid && !entry.is_snapshot())?;
             let left = deadline.saturating_duration_since(schedule::now());
             if listed.1.is_some() || left.is_zero() {
                 return Some(listed.clone());
@@ -337,6 +388,9 @@ impl Registry {
                 decider.name
             ))
         };
+        if decider.is_standby() {
+            return Err(fail("it is a standby, whose log may go on.".to_owned()));
+        }
         // The coordinator counts as used until it has answered, so that no transition begins.
         let _held = held.ok_or_else(|| fail("it is in transition.".to_owned()))?;
         // The coordinator has the lower id, unless a database was attached, so databases wait for each other in one
@@ -368,7 +422,10 @@ impl Registry {
         if planted::has(Bug::DropBeforeHeard) {
             return Vec::new();
         }
-        let others = || self.all().into_iter().filter(|entry| entry.guid != decider.guid);
+        if decider.is_snapshot() {
+            return Vec::new();
+        }
+        let others = || self.all().into_iter().filter(|entry| entry.guid != decider.guid && !entry.is_snapshot());
         if decider.opened().is_none() {
             if !others().any(|entry| entry.may_be_in_doubt()) {
                 return Vec::new();

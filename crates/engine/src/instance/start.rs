@@ -18,6 +18,8 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 use super::file_removal::delete_removed;
 use super::making::Making;
 use super::registry::{Entry, EntryState, Registry};
+use super::snapshot::{Copies, open_copies};
+use super::standby::OVERLAY_FILE;
 use super::{Instance, create};
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{
@@ -25,7 +27,7 @@ use crate::database::{
     primary_filegroup,
 };
 use crate::error::{EngineError, Result, of_catalog};
-use crate::isolation::{IsolationOptions, RESTORING};
+use crate::isolation::{IsolationOptions, LOST, RESTORING, SNAPSHOT, STANDBY};
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
 use crate::path::{AllowedFolders, LOCK_FILE, resolve_folder};
@@ -225,6 +227,8 @@ impl Start<'_> {
                 TEMPDB => Vec::new(),
                 _ => vec![(log_file::FIRST_LOG_FILE, log_file::log_path(&self.folder.join(file)))],
             }),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(Arc::clone(database)))),
@@ -237,7 +241,16 @@ impl Start<'_> {
         // Of several databases master has the lowest id, so it is always the coordinator.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
         let logs = [log_file::log_path(&path)];
-        let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, removed: &[], ask: &ask };
+        let old = OldDatabase {
+            id: MASTER,
+            name: "master",
+            files: vec![file],
+            logs: &logs,
+            removed: &[],
+            ask: &ask,
+            overlay: None,
+            is_snapshot: false,
+        };
         Database::open(self.parts, old).map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
@@ -295,6 +308,7 @@ impl Start<'_> {
     fn listed(&self, master: &Arc<Database>) -> Result<Vec<Entry>> {
         let (rows, files) = master.listed_databases().map_err(|error| of_catalog("master", error))?;
         let entries: Vec<Entry> = rows.iter().map(|row| self.entry(row, &files)).collect::<Result<_>>()?;
+        self.note_lost(master, rows, &entries)?;
         let mut forgotten = Vec::new();
         let paths: Vec<PathBuf> =
             files.iter().filter(|row| !row.is_removed).map(|row| self.allowed.path_of(&row.path.0)).collect();
@@ -317,11 +331,40 @@ impl Start<'_> {
         Ok(entries)
     }
 
+    /// The copies of a snapshot; `None` for any other database.
+    fn copies(&self, row: &DatabaseRow, paths: &[(FileId, PathBuf)]) -> Option<Copies> {
+        if row.isolation & SNAPSHOT == 0 {
+            return None;
+        }
+        if row.isolation & LOST != 0 {
+            return Some(Copies::Lost("it was found to be gone at an earlier start".to_owned()));
+        }
+        Some(open_copies(&self.parts.disk, paths, &row.guid))
+    }
+
+    /// Has `master` say which snapshots have lost a copy: from now on nothing is copied for them.
+    fn note_lost(&self, master: &Arc<Database>, rows: Vec<DatabaseRow>, entries: &[Entry]) -> Result<()> {
+        let is_lost = |row: &DatabaseRow| {
+            let lost = |entry: &&Entry| matches!(entry.copies(), Some(Copies::Lost(_)));
+            row.isolation & LOST == 0 && entries.iter().filter(lost).any(|entry| entry.id.0.cast_signed() == row.id)
+        };
+        for row in rows.into_iter().filter(is_lost) {
+            let row = DatabaseRow { isolation: row.isolation | LOST, ..row };
+            master.change_and_save(|heaps, ctx| {
+                heaps.delete(ctx, |old: &DatabaseRow| old.id == row.id)?;
+                heaps.insert(ctx, &row)
+            })?;
+        }
+        Ok(())
+    }
+
     fn entry(&self, row: &DatabaseRow, files: &[DatabaseFileRow]) -> Result<Entry> {
         let listed = |is_log: bool| {
             let mut paths: Vec<(FileId, PathBuf)> = files
                 .iter()
-                .filter(|file| file.database == row.id && file.is_log == is_log && !file.is_removed)
+                .filter(|file| {
+                    file.database == row.id && file.is_log == is_log && !file.is_removed && file.file != OVERLAY_FILE
+                })
                 .map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0)))
                 .collect();
             paths.sort();
@@ -335,9 +378,22 @@ impl Start<'_> {
         if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
             return Err(EngineError::Statement(errors::DATABASE_LISTED_WRONGLY.with([&row.name])));
         }
+        let is_overlay = |file: &&DatabaseFileRow| file.database == row.id && file.file == OVERLAY_FILE;
+        let overlay = files.iter().find(is_overlay).filter(|_| row.isolation & (STANDBY | SNAPSHOT) != 0);
+        let overlay = overlay.map(|file| self.allowed.path_of(&file.path.0));
+        let copies = self.copies(row, &paths);
         let state = if row.is_offline {
             EntryState::offline()
-        } else if row.isolation & RESTORING != 0 {
+        } else if let Some(copies) = &copies {
+            match copies.problem() {
+                None => EntryState::Closed(Vec::new()),
+                Some(reason) => {
+                    let is_unready = matches!(copies, Copies::Unready(_));
+                    let state = if is_unready { DatabaseState::RecoveryPending } else { DatabaseState::Suspect };
+                    EntryState::Unavailable { state, reason }
+                }
+            }
+        } else if overlay.is_none() && row.isolation & RESTORING != 0 {
             EntryState::restoring()
         } else {
             inspect(self.disk, &paths, row.guid)
@@ -347,13 +403,16 @@ impl Start<'_> {
             EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),
             EntryState::Open(_) | EntryState::Unavailable { .. } => None,
         };
+        let options = boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default();
         Ok(Entry {
             id,
             name: row.name.clone(),
             guid: row.guid,
             created: row.created.0,
             isolation: Arc::new(IsolationOptions::of_bits(row.isolation)),
-            options: Mutex::new(boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default()),
+            options: Mutex::new(DatabaseOptions { is_read_only: overlay.is_some() || options.is_read_only, ..options }),
+            overlay: Mutex::new(overlay),
+            copies: copies.map(Mutex::new),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(state)),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),

@@ -109,6 +109,11 @@ impl<'a> Restoring<'a> {
         self
     }
 
+    pub(crate) fn end(mut self, end: RestoreEnd) -> Restoring<'a> {
+        self.end = end;
+        self
+    }
+
     pub(crate) fn stop(mut self, stop: Option<StopPoint>) -> Restoring<'a> {
         self.stop = stop;
         self

@@ -23,6 +23,8 @@ mod page_restore;
 mod recovery_models;
 mod recovery_start;
 mod restart;
+mod snapshots;
+mod standby;
 mod system_tables;
 mod undo_behind;
 mod undo_memory;

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
+use arrow::compute::{filter_record_batch, is_null, not};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use hobt_base::{SqlError, errors};
 use hobt_types::SqlType;
 use parking_lot::Mutex;
@@ -206,28 +207,33 @@ impl ParquetRows {
                 let array = left
                     .column_by_name(field.name())
                     .ok_or_else(|| errors::BULK_PARQUET_COLUMN.with([&current.bytes.path.display(), &column.name]))?;
-                let (row, kind) = match convert(array, field, column.sql_type) {
+                let (wrong, kind) = match convert(array, field, column.sql_type) {
                     Ok(converted) if column.nullable || converted.null_count() == 0 => {
                         arrays.push(converted);
                         continue;
                     }
-                    Ok(converted) => ((0..converted.len()).find(|row| converted.is_null(*row)), FaultKind::Null),
-                    Err(ConvertError::Row(row, kind)) => (Some(row), kind),
+                    Ok(converted) => (is_null(&converted).map_err(internal)?, FaultKind::Null),
+                    Err(ConvertError::Row(row, kind)) => {
+                        (BooleanArray::from_iter((0..left.num_rows()).map(|other| Some(other == row))), kind)
+                    }
                     Err(ConvertError::Sql(error)) => {
                         let path = current.bytes.path.display();
                         return Err(errors::BULK_PARQUET_CONVERSION.with([&column.name, &path, &error.message]));
                     }
                 };
-                let row = row.ok_or_else(|| SqlError::internal("a row of no column"))?;
-                self.reject(current, (numbers[row], kind), column)?;
-                numbers.remove(row);
-                let kept = BooleanArray::from((0..left.num_rows()).map(|other| other != row).collect::<Vec<_>>());
-                left = filter_record_batch(&left, &kept).map_err(|error| SqlError::internal(error.to_string()))?;
+                for (row, number) in numbers.iter().enumerate() {
+                    if wrong.value(row) {
+                        self.reject(current, (*number, kind), column)?;
+                    }
+                }
+                let kept = not(&wrong).map_err(internal)?;
+                let mut row_kept = kept.values().iter();
+                numbers.retain(|_| row_kept.next().unwrap_or(false));
+                left = filter_record_batch(&left, &kept).map_err(internal)?;
                 continue 'again;
             }
             let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
-            return RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-                .map_err(|error| SqlError::internal(error.to_string()));
+            return RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(internal);
         }
     }
 
@@ -244,4 +250,8 @@ impl ParquetRows {
         };
         self.request.rejections.add(fault, b"")
     }
+}
+
+fn internal(error: ArrowError) -> SqlError {
+    SqlError::internal(error.to_string())
 }

@@ -98,9 +98,14 @@ impl FieldLayout {
         &self.terminator.bytes
     }
 
-    /// Finds the field that starts at `start`. `at_end` says that nothing follows it in the file and in its record.
+    /// Finds the field that starts at `start`, which is in the slice or at its end. `at_end` says that nothing follows it in the file and in its record.
     pub(super) fn find(&self, bytes: &[u8], start: usize, at_end: bool, limit: usize) -> Result<Found, CutError> {
         match self.form {
+            // Most fields of native files.
+            Form::Fixed(length) if self.terminator.bytes.is_empty() && length <= limit => {
+                let (end, rest) = (start + length, bytes.len() - start);
+                Ok(if rest >= length { Ok((FieldSpan { start, end }, end)) } else { Err(length - rest) })
+            }
             Form::Fixed(length) => {
                 let rest = &bytes[start..];
                 if length > limit {

@@ -14,7 +14,7 @@
 //! is NULL too, as old versions of bcp wrote it. Terminators of UTF-16 are looked for at whole characters.
 //!
 //! A source of stretches asks [`RecordLayout::whole_records`] how many records a piece of a file has and where the last
-//! ends. Whoever decodes them asks [`RecordLayout::split`] for the fields of each. Both walk over the bytes in the same
+//! ends. The decoder asks [`RecordLayout::split`] for the fields of each. Both walk over the bytes in the same
 //! way. Neither allocates by what the bytes say. A record that goes on beyond its slice is answered with the bytes that
 //! it has at least, so that the caller can refuse it or see that the file is shorter.
 //!

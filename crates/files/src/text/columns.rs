@@ -238,6 +238,7 @@ impl<S: Texts> ColumnOfTexts<'_, S> {
         };
         let mut array = StringViewBuilder::with_capacity(self.texts.rows());
         let mut padded = String::new();
+        let spaces = if pads { " ".repeat(most) } else { String::new() };
         let (all_ascii, mut has_others) = (self.texts.is_ascii(), false);
         self.texts.each(|row, field| {
             let mut fault = |kind, value: &str| {
@@ -258,7 +259,7 @@ impl<S: Texts> ColumnOfTexts<'_, S> {
                     } else if pads {
                         padded.clear();
                         padded.push_str(text);
-                        padded.extend(std::iter::repeat_n(' ', most - units()));
+                        padded.push_str(&spaces[..most - units()]);
                         Some(padded.as_str())
                     } else {
                         Some(text)

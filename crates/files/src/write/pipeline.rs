@@ -86,7 +86,7 @@ impl<T: Target> Shared<T> {
         self.progress.notify_all();
     }
 
-    /// A worker's life.
+    /// Encodes parts until there are no more.
     fn work<E: Encoder<Piece = T::Piece>>(&self, encoder: &E) {
         loop {
             let mut state = self.lock();
@@ -240,7 +240,7 @@ impl<T: Target> Pipeline<T> {
         self.shared.lock().is_over = true;
         self.shared.work.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that has panicked has reported it to whom it concerns.
+            // A panic of a worker has been noted, and fails the next call.
             let _ended = worker.join();
         }
     }

@@ -28,6 +28,9 @@ use options::Options;
 impl Maintenance<'_, '_> {
     /// Runs the statement.
     pub(crate) fn back_up_or_restore(&mut self, backup: &Backup, position: Position) -> Result<Outcome, Failure> {
+        if let Some(snapshot) = snapshot_of(backup) {
+            return self.revert(backup, snapshot, position);
+        }
         let paths = self.devices(backup)?;
         let options = Options::read(self.batch, backup)?;
         let what = backup.what.value.to_uppercase();
@@ -207,7 +210,7 @@ impl Maintenance<'_, '_> {
             done
         };
         self.say_unnoted(done.unnoted.as_ref(), position)?;
-        if done.ends_before_stop && options.end.as_ref() != Some(&RestoreEnd::NoRecovery) {
+        if done.ends_before_stop && matches!(options.end, None | Some(RestoreEnd::Recovery)) {
             self.batch.send_message(Message::of(position.line, errors::STOP_NOT_REACHED.error()))?;
         }
         let verb = if is_log { "RESTORE LOG" } else { "RESTORE DATABASE" };
@@ -221,7 +224,7 @@ impl Maintenance<'_, '_> {
         self.batch.send_message(Message::of(position.line, said))
     }
 
-    /// `RESTORE DATABASE … WITH RECOVERY`, without a backup.
+    /// `RESTORE DATABASE … WITH RECOVERY | STANDBY`, without a backup.
     fn recover_alone(
         &mut self,
         instance: &Instance,
@@ -229,9 +232,13 @@ impl Maintenance<'_, '_> {
         end: &RestoreEnd,
         position: Position,
     ) -> Result<(), Failure> {
-        if *end == RestoreEnd::Recovery {
+        if *end != RestoreEnd::NoRecovery {
             let since = std::time::Instant::now();
-            instance.recover_restored(name).map_err(|error| error.to_sql_error().at(position))?;
+            let done = match end {
+                RestoreEnd::Standby(path) => instance.stand_by(name, path),
+                RestoreEnd::Recovery | RestoreEnd::NoRecovery => instance.recover_restored(name),
+            };
+            done.map_err(|error| error.to_sql_error().at(position))?;
             let done = errors::BACKUP_PROCESSED.with([
                 &"RESTORE DATABASE",
                 &0,
@@ -241,6 +248,26 @@ impl Maintenance<'_, '_> {
             return self.batch.send_message(Message::of(position.line, done));
         }
         Err(errors::SYNTAX.with([&"NORECOVERY"]).at(position).into())
+    }
+
+    /// `RESTORE DATABASE … FROM DATABASE_SNAPSHOT = name`.
+    fn revert(&mut self, backup: &Backup, snapshot: &Expression, position: Position) -> Result<Outcome, Failure> {
+        let (name, is_log) = self.whole_of_database(backup, position)?;
+        if is_log || !backup.options.is_empty() {
+            return Err(errors::SYNTAX.with([&"DATABASE_SNAPSHOT"]).at(position).into());
+        }
+        let snapshot = self.batch.text_value(snapshot)?.unwrap_or_default();
+        let instance = Arc::clone(&self.batch.environment.instance);
+        for used in [&name, &snapshot] {
+            if name_equals(self.batch.state.database.name(), used) {
+                return Err(errors::RESTORE_OF_CURRENT.with([used]).at(position).into());
+            }
+            if self.batch.environment.sessions.uses_database(used, self.batch.state.id) {
+                return Err(errors::RESTORE_IN_USE.error().at(position).into());
+            }
+        }
+        instance.revert(&name, &snapshot).map_err(|error| error.to_sql_error().at(position))?;
+        Ok(Outcome::QUIET)
     }
 
     fn verify(&mut self, options: &Options, paths: &[PathBuf], position: Position) -> Result<(), Failure> {
@@ -312,6 +339,14 @@ fn pages_of(backup: &Backup) -> Result<Vec<PageId>, Failure> {
         }
     }
     Ok(pages)
+}
+
+/// The snapshot that a database is to be restored from.
+fn snapshot_of(backup: &Backup) -> Option<&Expression> {
+    match &backup.devices[..] {
+        [BackupDevice::Physical { kind, place }] if backup.restore && kind == "DATABASE_SNAPSHOT" => Some(place),
+        _ => None,
+    }
 }
 
 /// Tells the client how far a backup or a restore is, and asks whether it is to stop.

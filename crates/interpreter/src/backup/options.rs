@@ -149,6 +149,7 @@ impl Options {
             "MEDIADESCRIPTION" => self.media_description = text(&value)?,
             "FILE" => self.file = Some(number(&value)?),
             "STATS" => self.stats = u64::from(number(&value)?).clamp(1, 100),
+            "STANDBY" => self.end = Some(RestoreEnd::Standby(PathBuf::from(text(&value)?))),
             "STOPAT" => self.stop = Some(StopPoint::Time(moment(value)?)),
             name if WITHOUT_EFFECT.contains(&name) => {}
             name => return Err(errors::BACKUP_OPTION.with([&name.to_lowercase()])),
@@ -158,7 +159,7 @@ impl Options {
 
     /// Refuses options that are not those of `BACKUP`.
     pub(super) fn check_backup(&self, is_log: bool) -> Result<(), SqlError> {
-        let of_restore = ["REPLACE", "RECOVERY", "STOPAT", "FILE", "RESTART"];
+        let of_restore = ["REPLACE", "RECOVERY", "STANDBY", "STOPAT", "FILE", "RESTART"];
         let of_log = ["NO_TRUNCATE", "NORECOVERY"];
         let wrong = self.given.iter().find(|name| {
             of_restore.contains(&name.as_str())
@@ -188,10 +189,16 @@ impl Options {
     /// Refuses options that are not those of `RESTORE`.
     pub(super) fn check_restore(&self) -> Result<(), SqlError> {
         let of_backup = ["DIFFERENTIAL", "FORMAT", "INIT", "COMPRESSION", "COPY_ONLY", "NO_TRUNCATE", "NAME"];
-        match self.given.iter().find(|name| of_backup.contains(&name.as_str())) {
-            Some(name) => Err(errors::BACKUP_OPTION.with([&name.to_lowercase()])),
-            None => Ok(()),
+        if let Some(name) = self.given.iter().find(|name| of_backup.contains(&name.as_str())) {
+            return Err(errors::BACKUP_OPTION.with([&name.to_lowercase()]));
         }
+        let has = |name: &str| self.given.iter().any(|given| given == name);
+        for (one, other) in [("RECOVERY", "NORECOVERY"), ("RECOVERY", "STANDBY"), ("NORECOVERY", "STANDBY")] {
+            if has(one) && has(other) {
+                return Err(errors::BACKUP_OPTIONS_CONFLICT.with([&other.to_lowercase(), &one.to_lowercase()]));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use hobt_base::{PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
     DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition, Fill,
-    IsolationOption, RecoveryModel, StatisticsOptions, TargetRecoveryTime,
+    IsolationOption, RecoveryModel, SnapshotDefinition, StatisticsOptions, TargetRecoveryTime,
 };
 use hobt_tsql::ast::{
     self, AlterDatabase, AlterDatabaseAction, Attach, CreateDatabase, FileSize, FilegroupChange, Identifier, Literal,
@@ -25,6 +25,9 @@ impl Definitions<'_, '_> {
     pub(crate) fn create_database(&mut self, create: &CreateDatabase) -> Result<Outcome, Failure> {
         if let Some(attach) = &create.attach {
             return self.attach_database(create, *attach);
+        }
+        if let Some(source) = &create.snapshot_of {
+            return self.create_snapshot(create, source);
         }
         if let Some(collation) = &create.collation {
             check_collation(collation)?;
@@ -63,6 +66,24 @@ impl Definitions<'_, '_> {
         let rebuilds_log = attach == Attach::RebuildLog;
         let attached = self.batch.environment.instance.attach_database(&create.name.value, &paths, rebuilds_log);
         attached.map_err(|error| error.to_sql_error().at(create.name.position))?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// `CREATE DATABASE … AS SNAPSHOT OF`.
+    fn create_snapshot(&mut self, create: &CreateDatabase, source: &Identifier) -> Result<Outcome, Failure> {
+        let mut files = Vec::new();
+        for file in create.filegroups.iter().flat_map(|filegroup| &filegroup.files) {
+            let Some(path) = &file.file_name else {
+                return Err(errors::SYNTAX.with([&"SNAPSHOT"]).at(file.span.position).into());
+            };
+            files.push((file.name.value.clone(), PathBuf::from(path)));
+        }
+        if let Some(file) = create.log.first() {
+            return Err(errors::SYNTAX.with([&"LOG"]).at(file.span.position).into());
+        }
+        let definition = SnapshotDefinition { name: create.name.value.clone(), source: source.value.clone(), files };
+        let created = self.batch.environment.instance.create_snapshot(&definition);
+        created.map_err(|error| error.to_sql_error().at(create.name.position))?;
         Ok(Outcome::QUIET)
     }
 

@@ -66,6 +66,7 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         "updateability" => if database.options.is_read_only { "READ_ONLY" } else { "READ_WRITE" }.to_owned(),
         "useraccess" => "MULTI_USER".to_owned(),
         "version" => "957".to_owned(),
+        "isinstandby" => flag(database.is_in_standby),
         "isclone" => flag(database.options.is_clone),
         "isverifiedclone" => flag(database.options.is_verified_clone),
         "isautocreatestatistics" => flag(statistics.creates),
@@ -82,7 +83,6 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         | "isautoshrink"
         | "isclosecursorsoncommitenabled"
         | "isfulltextenabled"
-        | "isinstandby"
         | "islocalcursorsdefault"
         | "ismemoryoptimizedelevatetosnapshotenabled"
         | "ismergepublished"

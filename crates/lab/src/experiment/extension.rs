@@ -37,8 +37,8 @@ const SEEK: Duration = Duration::from_millis(2);
 
 const CASES: [(&str, &str); 3] = [
     ("pool_alone", "lookups by key, three quarters of them from the slow disk"),
-    ("extension", "the same with an extension on the fast device"),
-    ("extension_after_scan", "the same after each scan of the whole table"),
+    ("extension", "lookups by key with an extension on the fast device"),
+    ("extension_after_scan", "lookups by key with the extension, each time after a scan of the whole table"),
 ];
 
 impl Experiment for ExtensionExperiment {

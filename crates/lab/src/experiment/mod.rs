@@ -1,6 +1,7 @@
 //! The experiments: each repeats a question from one of the texts, and answers it for this machine.
 
 mod ascending;
+mod backup;
 mod cores;
 mod extension;
 mod files;
@@ -71,7 +72,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 16] {
+pub fn experiments() -> [&'static dyn Experiment; 17] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -81,6 +82,7 @@ pub fn experiments() -> [&'static dyn Experiment; 16] {
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
         &load::LoadExperiment,
+        &backup::BackupExperiment,
         &reader::ReaderExperiment,
         &star::StarExperiment,
         &tpch::TpchExperiment,

@@ -46,9 +46,33 @@ impl Transfers {
 /// The error of the first transfer that failed.
 pub(crate) fn transfer(
     direction: Direction,
-    mut pieces: impl Iterator<Item = (Arc<dyn DiskFile>, u64, usize)>,
+    pieces: impl Iterator<Item = (Arc<dyn DiskFile>, u64, usize)>,
     buffer_bytes: usize,
     depth: usize,
+) -> Result<Transfers> {
+    transfer_by(direction, pieces, buffers(buffer_bytes, depth)?)
+}
+
+/// Buffers of transfers of so many bytes. They are filled before the clock starts, so that page faults of the first
+/// read do not count as disk time, with bytes that no device can leave out or compress.
+fn buffers(bytes: usize, depth: usize) -> Result<Vec<AlignedBuffer>> {
+    let mut random = SplitMix64::new(bytes as u64);
+    let mut buffers = Vec::new();
+    for _ in 0..depth.max(1) {
+        let mut buffer = AlignedBuffer::new(bytes.max(HUGE))?;
+        buffer.fill(0);
+        let (words, _) = buffer[..bytes].as_chunks_mut::<8>();
+        words.iter_mut().for_each(|word| *word = random.next_u64().to_le_bytes());
+        buffers.push(buffer);
+    }
+    Ok(buffers)
+}
+
+/// As [`transfer`], one at a time in each buffer.
+fn transfer_by(
+    direction: Direction,
+    mut pieces: impl Iterator<Item = (Arc<dyn DiskFile>, u64, usize)>,
+    buffers: Vec<AlignedBuffer>,
 ) -> Result<Transfers> {
     let queue = CompletionQueue::new();
     let mut submit = |mut buffer: AlignedBuffer| {
@@ -58,13 +82,6 @@ pub(crate) fn transfer(
             file.submit(Request { direction, offset, buffer, tag: 0, queue });
         }
     };
-    let mut buffers = Vec::new();
-    for _ in 0..depth.max(1) {
-        // Touched before the clock starts, so that page faults of the first read do not count as disk time.
-        let mut buffer = AlignedBuffer::new(buffer_bytes.max(HUGE))?;
-        buffer.fill(0);
-        buffers.push(buffer);
-    }
     let since = Instant::now();
     buffers.into_iter().for_each(&mut submit);
     let (mut bytes, mut latencies_us, mut failed) = (0, Vec::new(), None);
@@ -86,6 +103,12 @@ pub(crate) fn transfer(
     }
 }
 
+/// Buffers of the threads that read together, `depth` in all: as many threads as there are processors.
+fn buffers_of_readers(read_bytes: usize, depth: usize) -> Result<Vec<Vec<AlignedBuffer>>> {
+    let readers = hobt_instruments::processor::processor_count().min(depth).max(1);
+    (0..readers).map(|_| buffers(read_bytes, depth.div_ceil(readers))).collect()
+}
+
 /// Reads stretches from start to end in pieces of at most `read_bytes`, `depth` at once. The pieces are shared by as
 /// many threads as there are processors, each taking the next piece, because on some disks one thread does not reach
 /// the limit.
@@ -93,6 +116,11 @@ pub(crate) fn transfer(
 /// # Errors
 /// The error of the first read that failed.
 pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: usize) -> Result<Transfers> {
+    read_by(stretches, read_bytes, buffers_of_readers(read_bytes, depth)?)
+}
+
+/// As [`read_stretches`], with a thread for each list of buffers.
+fn read_by(stretches: &[Stretch], read_bytes: usize, buffers: Vec<Vec<AlignedBuffer>>) -> Result<Transfers> {
     let mut pieces = Vec::new();
     for stretch in stretches {
         let end = stretch.offset + stretch.bytes;
@@ -101,14 +129,15 @@ pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: us
             pieces.push((Arc::clone(&stretch.file), offset, bytes));
         }
     }
-    let readers = hobt_instruments::processor::processor_count().min(depth).max(1);
-    let next = AtomicUsize::new(0);
+    let (next, pieces) = (AtomicUsize::new(0), &pieces);
     let parts: Vec<Result<Transfers>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..readers)
-            .map(|_| {
-                scope.spawn(|| {
+        let next = &next;
+        let threads: Vec<_> = buffers
+            .into_iter()
+            .map(|own| {
+                scope.spawn(move || {
                     let mine = std::iter::from_fn(|| pieces.get(next.fetch_add(1, Ordering::Relaxed)).cloned());
-                    transfer(Direction::Read, mine, read_bytes, depth.div_ceil(readers))
+                    transfer_by(Direction::Read, mine, own)
                 })
             })
             .collect();
@@ -159,6 +188,9 @@ pub(crate) struct DiskProbe {
 
 /// The size of a write to the file.
 const LARGE: usize = 512 << 10;
+
+/// What transfers past the page cache are multiples of.
+const SECTOR: u64 = 4 << 10;
 
 /// Writes in flight.
 const DEPTH: usize = 32;
@@ -231,6 +263,44 @@ impl DiskProbe {
         Ok(limit_of("random", read_kib, depth, readings?))
     }
 
+    /// Reads `read` bytes of the file in order, from its start again where it ends, and at the same time writes
+    /// `written` bytes into another file, which is synced and then removed. That is what a copy asks of a disk. Returns
+    /// the time until both are done. Numbers of bytes are rounded up to sectors. Blocks.
+    ///
+    /// # Errors
+    /// If a transfer failed, or the disk is full.
+    pub(crate) fn copy(&self, read: u64, written: u64, (read_kib, depth): ReadMode) -> Result<Duration> {
+        let (read, written) = (read.next_multiple_of(SECTOR), written.next_multiple_of(SECTOR));
+        let starts = (0..read).step_by(usize::try_from(self.bytes).unwrap_or(usize::MAX));
+        let stretch = |start| Stretch { file: Arc::clone(&self.file), offset: 0, bytes: self.bytes.min(read - start) };
+        let stretches: Vec<Stretch> = starts.map(stretch).collect();
+        let target = Target::new(Arc::clone(&self.disk), self.path.with_extension("copy"), written)?;
+        let (reading, writing) = (buffers_of_readers(read_kib << 10, depth)?, buffers(LARGE, DEPTH)?);
+        let since = Instant::now();
+        let (was_read, was_written) = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read_by(&stretches, read_kib << 10, reading));
+            let was_written = target.write(written, writing);
+            (reader.join().expect("reading does not panic"), was_written)
+        });
+        let elapsed = since.elapsed();
+        was_read?;
+        was_written?;
+        Ok(elapsed)
+    }
+
+    /// Megabytes per second of [`DiskProbe::copy`], of the whole file: the median of the repetitions.
+    ///
+    /// # Errors
+    /// As [`DiskProbe::copy`].
+    pub(crate) fn copy_mb_s(&self, mode: ReadMode, repetitions: usize) -> Result<f64> {
+        let rate = |_| {
+            let elapsed = self.copy(self.bytes, self.bytes, mode)?;
+            Ok(self.bytes as f64 / 1e6 / elapsed.as_secs_f64().max(1e-9))
+        };
+        let rates: Vec<f64> = (0..repetitions.max(1)).map(rate).collect::<Result<_>>()?;
+        Ok(median(&rates).unwrap_or(0.0))
+    }
+
     /// Writes 4 KiB and syncs, repeatedly, for about `time`. Returns syncs per second.
     ///
     /// # Errors
@@ -252,6 +322,44 @@ impl DiskProbe {
 impl Drop for DiskProbe {
     fn drop(&mut self) {
         // A failure is harmless: a process with the same id overwrites a file that is left.
+        let _removed = self.disk.remove(&self.path);
+    }
+}
+
+/// The file that a copy writes. It is removed when this is dropped.
+struct Target {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+}
+
+impl Target {
+    /// A file with room for so many bytes.
+    fn new(disk: Arc<dyn Disk>, path: PathBuf, bytes: u64) -> Result<Target> {
+        // Left by an earlier process with the same id.
+        if disk.exists(&path) {
+            disk.remove(&path)?;
+        }
+        let file = disk.open(&path, OpenOptions { create_new: true, direct: true, read_only: false })?;
+        let target = Target { disk, file, path };
+        target.file.set_size(bytes)?;
+        Ok(target)
+    }
+
+    fn write(&self, bytes: u64, buffers: Vec<AlignedBuffer>) -> Result<()> {
+        let piece = |offset: u64| {
+            let length = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(LARGE);
+            (Arc::clone(&self.file), offset, length)
+        };
+        transfer_by(Direction::Write, (0..bytes).step_by(LARGE).map(piece), buffers)?;
+        self.file.sync()?;
+        Ok(())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // A failure is harmless, as for the probe itself.
         let _removed = self.disk.remove(&self.path);
     }
 }

@@ -28,12 +28,14 @@ pub struct LimitSettings {
     pub repetitions: usize,
     /// Whether reads of all sizes are measured, or only large ones.
     pub all_sizes: bool,
+    /// Whether reading and writing at the same time is measured.
+    pub copies: bool,
 }
 
 impl LimitSettings {
     /// Settings for `hobt lab run limits`.
     pub fn thorough(repetitions: usize) -> LimitSettings {
-        LimitSettings { file_bytes: 1 << 30, memory_bytes: 2 << 30, repetitions, all_sizes: true }
+        LimitSettings { file_bytes: 1 << 30, memory_bytes: 2 << 30, repetitions, all_sizes: true, copies: true }
     }
 
     /// Settings for measuring as a part of another experiment, on tables of about `bytes`.
@@ -43,7 +45,13 @@ impl LimitSettings {
             memory_bytes: bytes.clamp(16 << 20, 2 << 30),
             repetitions,
             all_sizes: false,
+            copies: false,
         }
+    }
+
+    /// The same, with reading and writing at the same time.
+    pub fn with_copies(self) -> LimitSettings {
+        LimitSettings { copies: true, ..self }
     }
 
     /// The number of steps that [`Limits::measure`] reports with [`LimitSettings::beside`].
@@ -70,7 +78,8 @@ impl LimitSettings {
     /// The number of steps that [`Limits::measure`] reports.
     pub fn steps(&self) -> u64 {
         const OTHER_STEPS: usize = 3;
-        (OTHER_STEPS + self.sequential_modes().len() + self.random_modes().len()) as u64
+        let reads = self.sequential_modes().len() + self.random_modes().len();
+        (OTHER_STEPS + reads + usize::from(self.copies)) as u64
     }
 }
 
@@ -85,6 +94,9 @@ pub struct Limits {
     pub disk_read_depth: usize,
     /// Sequential direct writes of 512 KiB, synced at the end.
     pub disk_write_mb_s: f64,
+    /// Megabytes per second that are read from one file and as many that are written to another at the same time, in
+    /// large direct transfers with a sync at the end. `None` if it was not measured.
+    pub disk_copy_mb_s: Option<f64>,
     /// Writes of 4 KiB, one at a time, each synced.
     pub disk_flushes_per_s: f64,
     /// Whether the disk was read past the page cache. If not, its rates are not those of the disk.
@@ -126,6 +138,11 @@ impl Limits {
             let count = if depth == 1 { 1_000 } else { (128 << 10) / size };
             disk_reads.push(probe.random(size, depth, count.min(8_000), repetitions)?);
         }
+        let mut disk_copy_mb_s = None;
+        if settings.copies {
+            step("reading one file and writing another at once");
+            disk_copy_mb_s = Some(probe.copy_mb_s((disk_read_kib, disk_read_depth), repetitions)?);
+        }
         step("syncing small writes");
         let flush_time = Duration::from_millis(if settings.all_sizes { 500 } else { 100 });
         let disk_flushes_per_s = probe.flushes_per_s(flush_time)?;
@@ -139,6 +156,7 @@ impl Limits {
             disk_read_kib,
             disk_read_depth,
             disk_write_mb_s: probe.write_mb_s,
+            disk_copy_mb_s,
             disk_flushes_per_s,
             disk_is_direct: probe.is_direct(),
             disk_file_bytes: file_bytes,
@@ -158,7 +176,8 @@ mod tests {
     fn limits_are_positive_and_the_file_is_gone_afterwards() {
         let folder = std::env::temp_dir().join(format!("hobt-limits-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let settings = LimitSettings { file_bytes: 8 << 20, memory_bytes: 8 << 20, repetitions: 1, all_sizes: true };
+        let settings =
+            LimitSettings { file_bytes: 8 << 20, memory_bytes: 8 << 20, repetitions: 1, all_sizes: true, copies: true };
         let mut steps = 0;
         let limits = Limits::measure(&folder, settings, |_| steps += 1).expect("the temporary folder can be measured");
         assert_eq!(limits.disk_reads.len(), READ_SIZES_KIB.len() + 2 + 4);
@@ -167,6 +186,7 @@ mod tests {
             assert!(limit.latency_us_p99 <= limit.latency_us_max);
         }
         assert!(limits.disk_read_mb_s > 0.0 && limits.disk_write_mb_s > 0.0 && limits.disk_flushes_per_s > 0.0);
+        assert!(limits.disk_copy_mb_s.is_some_and(|rate| rate.is_finite() && rate > 0.0));
         assert!(limits.memory_read_gb_s_1_core > 0.0 && limits.memory_read_gb_s_all_cores > 0.0);
         assert_eq!(steps, settings.steps());
         assert!(steps > READ_SIZES_KIB.len() as u64);

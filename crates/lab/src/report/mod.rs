@@ -155,7 +155,8 @@ impl Report {
             text.push_str(&grid.to_text_within(limit));
             text.push('\n');
         }
-        let machine = self.machine_gives().map(|(name, figure)| format!("{name} {figure}")).join(", ");
+        let machine =
+            self.machine_gives().iter().map(|(name, figure)| format!("{name} {figure}")).collect::<Vec<_>>().join(", ");
         text.push_str(&paragraph("", &format!("this machine gives: {machine}"), limit));
         for mark in &self.marks {
             text.push_str(&paragraph("mark: ", &format!("{}: {}", mark_text(mark), verdict(mark)), limit));
@@ -244,17 +245,23 @@ impl Report {
     }
 
     /// What the machine gives: names and figures.
-    fn machine_gives(&self) -> [(String, String); 5] {
+    fn machine_gives(&self) -> Vec<(String, String)> {
         let limits = &self.limits;
         let direct = if limits.disk_is_direct { "" } else { " (through the system's cache: no disk's rate)" };
         let all = counted(self.machine.processors as u64, "core");
-        [
+        let copied = limits
+            .disk_copy_mb_s
+            .map(|rate| ("disk read and written at once".to_owned(), format!("{} MB/s of each", amount(rate))));
+        let of_disk = [
             (format!("sequential disk read{direct}"), format!("{} MB/s", amount(self.disk_mb_s()))),
             ("sequential disk write".to_owned(), format!("{} MB/s", amount(limits.disk_write_mb_s))),
+        ];
+        let others = [
             ("disk flushes".to_owned(), format!("{} /s", amount(limits.disk_flushes_per_s))),
             ("memory read by one core".to_owned(), format!("{} GB/s", amount(limits.memory_read_gb_s_1_core))),
             (format!("memory read by all {all}"), format!("{} GB/s", amount(limits.memory_read_gb_s_all_cores))),
-        ]
+        ];
+        of_disk.into_iter().chain(copied).chain(others).collect()
     }
 }
 

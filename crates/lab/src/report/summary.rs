@@ -178,6 +178,7 @@ mod tests {
             disk_read_kib: 512,
             disk_read_depth: 8,
             disk_write_mb_s: 1.0,
+            disk_copy_mb_s: None,
             disk_flushes_per_s: 1.0,
             disk_is_direct: true,
             disk_file_bytes: 1,

@@ -209,6 +209,52 @@ fn extension_serves_lookups_and_scans_leave_it() {
     }
 }
 
+/// Every backup and restore has a limit beside it, compression makes files smaller, a differential backup has what has
+/// changed, and nothing is left.
+#[test]
+fn backups_have_limits_beside_them_and_leave_nothing() {
+    let folder = TestFolder::new("backup-leaves");
+    let data = folder.path().join("data");
+    let experiment = hobt_lab::experiment_named("backup").expect("it is in the list");
+    let places = RunPlaces { data: Some(data.clone()), ..RunPlaces::default() };
+    let options = RunOptions { rows: Some(20_000), repeat: 2, ..SMALL };
+    let progress = Progress::hidden();
+    let ran = hobt_lab::run_experiment(experiment, &places, InstanceSettings::default(), options, progress.clone());
+    let (report, _) = ran.expect("it runs");
+    assert_eq!(progress.begun(), progress.expected(), "steps");
+    assert_fits_a_terminal(&report);
+    let json = report.to_json();
+    assert_complete(&json);
+    assert!(json["limits"]["disk_copy_mb_s"].as_f64().is_some_and(|rate| rate > 0.0));
+    let figure = |name: &str, key: &str| case(&json, name)[key].as_f64().expect("a figure");
+    for name in ["full_1", "full_2", "full_4", "compressed_1", "compressed_2", "checksum_1", "log", "restore"] {
+        assert!(figure(name, "mb_s_median") > 0.0 && figure(name, "over_limit_median") > 0.0, "{name}");
+        assert_eq!(case(&json, name)["over_limit"].as_array().map(Vec::len), Some(2), "{name}");
+    }
+    let (full, stored) = (figure("full_1", "bytes"), figure("full_1", "stored_mb_median") * 1e6);
+    assert!(stored >= full, "the file has the {full} bytes and headers: {stored}");
+    assert!(figure("compressed_1", "stored_mb_median") * 1e6 < 0.8 * full);
+    // Rows side by side lie in few extents, rows all over the table in most of them.
+    let [range, scattered] = ["differential_range", "differential_scattered"].map(|name| figure(name, "bytes"));
+    // The system's tables, which do not change, are a third of so small a database.
+    assert!(range < 0.2 * full && scattered > 0.5 * full, "{range} and {scattered} of {full}");
+    assert!(figure("restore", "bytes") >= full && figure("verify", "bytes") >= full);
+    for name in ["load_beside_backup", "load_beside_compressed"] {
+        assert!(figure(name, "backups_median") >= 1.0 && figure(name, "loss_percent_median") < 100.0, "{name}");
+    }
+    assert!(report.marks.len() == 2 && report.marks.iter().all(|mark| mark.is_met() != Some(false)), "so few rows");
+    let mut left: Vec<String> = std::fs::read_dir(&data)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.contains("backup") || name.contains("restored") || name.contains("probe") || name == "load")
+        .collect();
+    left.sort();
+    assert!(left.is_empty(), "{left:?}");
+    let instance = hobt_engine::Instance::open(&data, InstanceSettings::default()).expect("it opens again");
+    assert_eq!(instance.backup_history().expect("it is read").len(), 0);
+    instance.close().expect("a clean end");
+}
+
 #[test]
 fn inserts_have_a_case_for_each_key_and_number_of_connections() {
     let _alone = INSERTS.lock().unwrap_or_else(PoisonError::into_inner);

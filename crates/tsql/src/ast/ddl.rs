@@ -516,6 +516,8 @@ pub struct CreateDatabase {
     pub collation: Option<Identifier>,
     /// `FOR ATTACH`, `FOR ATTACH_REBUILD_LOG`.
     pub attach: Option<Attach>,
+    /// `AS SNAPSHOT OF`: the database that is shown as it is now.
+    pub snapshot_of: Option<Identifier>,
     /// `WITH …`; empty if absent.
     pub options: Vec<OptionItem>,
 }

@@ -16,6 +16,7 @@ impl Parser<'_> {
             log: Vec::new(),
             collation: None,
             attach: None,
+            snapshot_of: None,
             options: Vec::new(),
         };
         if self.eat_word("CONTAINMENT") {
@@ -38,6 +39,11 @@ impl Parser<'_> {
                 self.expect_word("ATTACH")?;
             }
             database.attach = Some(if rebuild { Attach::RebuildLog } else { Attach::WithLog });
+        }
+        if self.eat(Keyword::AS) {
+            self.expect_word("SNAPSHOT")?;
+            self.expect(Keyword::OF)?;
+            database.snapshot_of = Some(self.identifier()?);
         }
         if self.at(Keyword::WITH) {
             database.options = self.with_options()?;

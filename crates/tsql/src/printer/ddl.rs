@@ -399,6 +399,7 @@ fn create_database(f: &mut Formatter<'_>, database: &CreateDatabase) -> Result {
         Some(Attach::RebuildLog) => f.write_str(" FOR ATTACH_REBUILD_LOG")?,
         None => {}
     }
+    optional(f, " AS SNAPSHOT OF ", &database.snapshot_of)?;
     with_plain(f, &database.options)
 }
 

@@ -42,6 +42,15 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::BACKUP_OF_TEMPDB.with([&entry.name])));
         }
+        if entry.is_snapshot() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_SNAPSHOT.error()));
+        }
+        if request.leaves_restoring {
+            self.registry.refuse_source(&entry)?;
+        }
+        if entry.is_standby() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_STANDBY.with([&entry.name])));
+        }
         if let Ok(database) = self.database_by_id(entry.id) {
             self.check_chain(&database)?;
         }

@@ -102,7 +102,11 @@ impl Instance {
         if is_system(entry.id) {
             return Err(EngineError::Statement(errors::RESTORE_OF_MASTER.with([&entry.name])));
         }
-        let is_restoring = entry.state.lock().is_restoring();
+        if entry.is_snapshot() {
+            return Err(EngineError::Statement(errors::BACKUP_OF_SNAPSHOT.error()));
+        }
+        self.registry.refuse_source(entry)?;
+        let is_restoring = entry.is_standby() || entry.state.lock().is_restoring();
         if request.replaces {
             return Ok(());
         }
@@ -142,7 +146,7 @@ impl Instance {
     fn guid_for(&self, facts: &SetFacts, existing: Option<&Entry>) -> [u8; 16] {
         let guid = facts.database_guid.0;
         let is_taken = |entry: &std::sync::Arc<Entry>| {
-            entry.guid == guid && existing.is_none_or(|existing| existing.id != entry.id)
+            entry.guid == guid && !entry.is_snapshot() && existing.is_none_or(|existing| existing.id != entry.id)
         };
         if !self.registry.all().iter().any(is_taken) {
             return guid;
@@ -231,6 +235,7 @@ impl Instance {
         // Another database may have got a place of it while it was OFFLINE.
         let is_own = |path: &&Path| !is_of_another(&*self.disk, path, &entry.guid);
         self.remove_files(all.into_iter().filter(is_own));
+        self.drop_overlay_file(entry);
     }
 
     /// Makes the files and writes everything that the backup has.
@@ -356,13 +361,16 @@ impl Instance {
         }
     }
 
-    /// A database that is being restored.
-    pub(super) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
+    /// A database that is being restored, or is a standby.
+    pub(in crate::instance) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
         let missing = || EngineError::Statement(errors::RESTORE_NO_DATABASE.with([&name]));
         let entry = self.registry.named(name).ok_or_else(missing)?;
-        let state = entry.state_unless_opening();
-        let is_restoring = state.is_some_and(|state| state.is_restoring());
-        if is_restoring { Ok(entry) } else { Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())) }
+        let is_restoring = entry.state_unless_opening().is_some_and(|state| state.is_restoring());
+        let is_standby = entry.is_standby();
+        match is_restoring || is_standby {
+            true => Ok(entry),
+            false => Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())),
+        }
     }
 
     /// Opens the data files of a database that is being restored.

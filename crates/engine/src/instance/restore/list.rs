@@ -12,6 +12,7 @@ use crate::database::DatabaseState;
 use crate::error::{Result, of_catalog};
 use crate::instance::create::delete_database;
 use crate::instance::registry::{Entry, EntryState};
+use crate::instance::standby::OVERLAY_FILE;
 use crate::instance::{DatabaseUse, Instance, does_not_exist};
 use crate::isolation::{IsolationOptions, RESTORING, STANDBY};
 
@@ -53,6 +54,8 @@ impl Listing {
             options: Mutex::default(),
             files: Mutex::new(self.files.clone()),
             logs: Mutex::new(self.logs.clone()),
+            overlay: Mutex::default(),
+            copies: None,
             removed: Mutex::default(),
             is_opening: Default::default(),
             state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::restoring())),
@@ -96,7 +99,7 @@ impl Instance {
         })
     }
 
-    /// Records in `master` whether a database is being restored, durably.
+    /// Records in `master` whether a database is being restored, and that it is no standby, durably.
     pub(in crate::instance) fn note_restoring(&self, entry: &Entry, is_restoring: bool) -> Result<()> {
         let master = self.master()?;
         let id = entry.id.0.cast_signed();
@@ -105,6 +108,7 @@ impl Instance {
         let bits = row.isolation & !(RESTORING | STANDBY);
         let row = DatabaseRow { isolation: bits | if is_restoring { RESTORING } else { 0 }, ..row };
         master.change_and_save(|heaps, ctx| {
+            heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id && row.file == OVERLAY_FILE)?;
             heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
             heaps.insert(ctx, &row)
         })

@@ -31,9 +31,17 @@ impl Instance {
         if entry.guid[..4] != facts.database_guid.0[..4] {
             return Err(EngineError::Statement(errors::RESTORE_OTHER_DATABASE.with([&entry.name])));
         }
-        let mut files = self.open_restoring(&entry)?;
-        let log = self.open_restored_log(&entry)?;
-        let done = self.apply_log(request, source, &entry, &mut files, &log);
+        self.close_standby(&entry);
+        let done = self.roll_forward(request, source, &entry);
+        // One that was refused has changed nothing: a standby is still one.
+        self.reopen_standby(&entry);
+        done
+    }
+
+    fn roll_forward(&self, request: &RestoreRequest<'_>, source: &Source<'_>, entry: &Entry) -> Result<Outcome> {
+        let mut files = self.open_restoring(entry)?;
+        let log = self.open_restored_log(entry)?;
+        let done = self.apply_log(request, source, entry, &mut files, &log);
         log.close();
         done
     }
@@ -41,7 +49,7 @@ impl Instance {
     /// Opens the log of a database that is being restored.
     pub(in crate::instance) fn open_restored_log(&self, entry: &Entry) -> Result<Arc<Log>> {
         let paths: Vec<_> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
-        let opened = log_file::open(&*self.disk, &paths, &self.parts.log_owner(entry.id, &entry.guid));
+        let opened = log_file::open(&*self.disk, &paths, &self.parts.log_owner(entry.id, &entry.guid), None);
         let (transactions, _) = opened.map_err(|(path, problem)| EngineError::Unavailable {
             database: entry.name.clone(),
             state: crate::DatabaseState::RecoveryPending,
@@ -65,6 +73,7 @@ impl Instance {
         if facts.has_bulk && request.stop.is_some() && self.stops_within(request, source, log)? {
             return Err(EngineError::Statement(errors::STOP_WITHIN_BULK.error()));
         }
+        self.leave_standby(entry)?;
         self.add_new_files(request, facts, entry, files)?;
         let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };

@@ -18,6 +18,7 @@ mod page;
 mod pages;
 mod point;
 mod recover;
+mod revert;
 mod show;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub enum RestoreEnd {
     Recovery,
     /// `NORECOVERY`: a database to which more can be restored.
     NoRecovery,
+    /// `STANDBY`: a database that can be read and to which more can be restored, and the path of its standby file.
+    Standby(PathBuf),
 }
 
 /// `RESTORE DATABASE | LOG … FROM …`.
@@ -99,10 +102,14 @@ impl Instance {
     ///
     /// # Errors
     /// 3201, 3203, 3241, 3132, 3189, 3256, 4038 the backup; 3101, 3108, 3117, 3118, 3154, 3156, 3159 the database;
-    /// 3135, 3136, 4305, 4326, 4330, 4335, 4341 the backup does not fit what was restored before; a device's error. A
-    /// database that was being overwritten is left restoring.
+    /// 3135, 3136, 4305, 4326, 4330, 4335, 4341 the backup does not fit what was restored before; 1834, 5123, 5170 the
+    /// standby file; a device's error. A database that was being overwritten is left restoring.
     pub fn restore(&self, request: &RestoreRequest<'_>) -> Result<RestoreDone> {
         let since = Instant::now();
+        let standby = match &request.end {
+            RestoreEnd::Standby(path) => Some(self.place_standby_file(request.name, path)?),
+            RestoreEnd::Recovery | RestoreEnd::NoRecovery => None,
+        };
         let media = self.open_media(request.paths)?;
         let place = media.set(request.set.unwrap_or(1)).map_err(|error| of_set(error, request.paths))?.clone();
         let facts = &place.facts;
@@ -131,7 +138,11 @@ impl Instance {
             }
         };
         let recovers = request.end == RestoreEnd::Recovery && !outcome.ends_before_stop;
-        let recovered = if recovers { self.recover_restored(request.name) } else { Ok(()) };
+        let recovered = match &standby {
+            Some(path) => self.enter_standby(request.name, path),
+            None if recovers => self.recover_restored(request.name),
+            None => Ok(()),
+        };
         let unnoted = self.note_restore(request, facts, recovers && recovered.is_ok()).err();
         recovered?;
         Ok(RestoreDone {

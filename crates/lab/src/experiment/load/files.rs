@@ -17,7 +17,7 @@ use crate::laboratory::Laboratory;
 
 /// A form of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FileKind {
+pub(in crate::experiment) enum FileKind {
     Csv,
     Native,
     Parquet,
@@ -45,11 +45,11 @@ impl FileKind {
 }
 
 /// The files of one form.
-pub(super) struct Parts {
+pub(in crate::experiment) struct Parts {
     pub(super) kind: FileKind,
     files: Vec<PathBuf>,
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
+    pub(in crate::experiment) rows: u64,
+    pub(in crate::experiment) bytes: u64,
 }
 
 /// The names and types of LINEITEM's columns, none of which may be NULL.
@@ -81,7 +81,7 @@ impl Parts {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub(super) fn write(lab: &Laboratory, kind: FileKind, scale: f64, count: usize) -> Result<Parts> {
+    pub(in crate::experiment) fn write(lab: &Laboratory, kind: FileKind, scale: f64, count: usize) -> Result<Parts> {
         // Relative names of files begin in the instance's folder.
         let folder = std::path::absolute(lab.folder().join("load")).map_err(|error| wrong(lab.folder(), error))?;
         fs::create_dir_all(&folder).map_err(|error| wrong(&folder, error))?;
@@ -104,7 +104,7 @@ impl Parts {
     }
 
     /// The batch by which stream `stream` (from 0) of `streams` loads its share.
-    pub(super) fn statement(&self, table: &str, stream: usize, streams: usize) -> String {
+    pub(in crate::experiment) fn statement(&self, table: &str, stream: usize, streams: usize) -> String {
         let share = self.files.iter().skip(stream).step_by(streams);
         let loads = share.map(|file| {
             let file = file.display().to_string().replace('\'', "''");
@@ -113,12 +113,17 @@ impl Parts {
         loads.collect::<Vec<_>>().join(";\n")
     }
 
-    /// Removes the files.
+    /// Removes the files, and their folder if nothing else is in it.
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub(super) fn remove(&self) -> Result<()> {
-        self.files.iter().try_for_each(|file| fs::remove_file(file).map_err(|error| wrong(file, error)))
+    pub(in crate::experiment) fn remove(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| fs::remove_file(file).map_err(|error| wrong(file, error)))?;
+        if let Some(folder) = self.files.first().and_then(|file| file.parent()) {
+            // It has files of other forms.
+            let _left = fs::remove_dir(folder);
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! A stream is a session that loads its share of the files with one worker. The files of all cases
 //! have the same rows: LINEITEM, in as many parts as there are processors.
 
-mod files;
+pub(super) mod files;
 
 use serde_json::{Map, json};
 
