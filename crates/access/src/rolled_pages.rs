@@ -6,7 +6,8 @@
 //!
 //! What is not in the log cannot be redone. A load may fill the pages of a run that it has allocated past the log. So a
 //! page of a run that was allocated behind the page's position counts as *missing*, until the log has the whole page or
-//! a backup of the log brings a copy.
+//! a backup of the log brings a copy. Where the log names each run that loads fill past it, a missing page of any other
+//! run was never written: it has no content that could be lost.
 //!
 //! Left to others: where copies and records come from, and where the pages go (crate `engine`).
 
@@ -34,6 +35,15 @@ struct RolledPage {
     bytes: Box<PageBytes>,
     /// The record that allocated its run, if its content since is not known. 0 if it is.
     missing_since: Lsn,
+    /// The log names the run since: a load fills it past the log.
+    is_loaded: bool,
+}
+
+impl RolledPage {
+    /// Its content is known again.
+    fn set_known(&mut self) {
+        (self.missing_since, self.is_loaded) = (Lsn(0), false);
+    }
 }
 
 impl std::fmt::Debug for RolledPages {
@@ -45,7 +55,7 @@ impl std::fmt::Debug for RolledPages {
 impl RolledPages {
     /// Takes a page as a backup of the data has it, in place of an earlier copy.
     pub fn put(&mut self, id: PageId, bytes: Box<PageBytes>) {
-        self.pages.insert(id, RolledPage { bytes, missing_since: Lsn(0) });
+        self.pages.insert(id, RolledPage { bytes, missing_since: Lsn(0), is_loaded: false });
     }
 
     /// Takes a page as a backup of the log has it that a load has filled past the log, if it is newer.
@@ -54,7 +64,7 @@ impl RolledPages {
         if PageHeader::lsn_of(bytes) > PageHeader::lsn_of(&page.bytes) {
             page.bytes.copy_from_slice(bytes);
             if PageHeader::lsn_of(bytes) >= page.missing_since {
-                page.missing_since = Lsn(0);
+                page.set_known();
             }
         }
     }
@@ -79,9 +89,11 @@ impl RolledPages {
         self.pages.keys().copied()
     }
 
-    /// A page whose content the log does not have, if there is one.
-    pub fn missing(&self) -> Option<PageId> {
-        self.pages.iter().find(|(_, page)| page.missing_since > Lsn(0)).map(|(id, _)| *id)
+    /// A page whose content the log does not have, if there is one. `names_loads` tells whether the log names every run
+    /// that loads have filled past it.
+    pub fn missing(&self, names_loads: bool) -> Option<PageId> {
+        let is_lost = |page: &RolledPage| page.missing_since > Lsn(0) && (page.is_loaded || !names_loads);
+        self.pages.iter().find(|(_, page)| is_lost(page)).map(|(id, _)| *id)
     }
 
     /// A page with its checksum, as it goes to its file.
@@ -106,7 +118,7 @@ impl RolledPages {
                 let id = page_of_change(record);
                 is_map(id) || self.pages.contains_key(&id)
             }
-            kind::HOBT | kind::TOGETHER => true,
+            kind::HOBT | kind::TOGETHER | kind::LOADING => true,
             _ => false,
         };
         if !is_wanted {
@@ -119,6 +131,12 @@ impl RolledPages {
                 Ok(())
             }
             Some(StorageRecord::Change(change)) => self.redo_change(record.lsn, &change),
+            Some(StorageRecord::Loading(runs)) => {
+                for (first, extents) in runs {
+                    self.in_run_mut(first, extents).for_each(|page| page.is_loaded = page.missing_since > Lsn(0));
+                }
+                Ok(())
+            }
             Some(StorageRecord::Together { hobt, parts }) => {
                 parts.iter().try_for_each(|(page, changes)| self.redo_page(record.lsn, *page, hobt, changes))
             }
@@ -128,11 +146,8 @@ impl RolledPages {
 
     fn redo_change(&mut self, lsn: Lsn, change: &ChangeRecord) -> Result<(), AccessError> {
         if let Some(Undo::FreeRun { first, extents }) = change.undo {
-            let end = PageId::new(first.file, first.number.saturating_add(extents.saturating_mul(EXTENT_PAGES)));
-            for (_, page) in self.pages.range_mut(first..end) {
-                if PageHeader::lsn_of(&page.bytes) < lsn {
-                    page.missing_since = lsn;
-                }
+            for page in self.in_run_mut(first, extents).filter(|page| PageHeader::lsn_of(&page.bytes) < lsn) {
+                (page.missing_since, page.is_loaded) = (lsn, false);
             }
         }
         self.redo_page(lsn, change.page, change.hobt, std::slice::from_ref(&change.change))
@@ -155,25 +170,32 @@ impl RolledPages {
         redo_changes(&mut page.bytes, layout, changes).map_err(damaged)?;
         PageHeader::stamp_lsn(&mut page.bytes, lsn);
         if stands_alone {
-            page.missing_since = Lsn(0);
+            page.set_known();
         }
         Ok(())
+    }
+
+    /// Those of a run.
+    fn in_run_mut(&mut self, first: PageId, extents: u32) -> impl Iterator<Item = &mut RolledPage> {
+        let end = PageId::new(first.file, first.number.saturating_add(extents.saturating_mul(EXTENT_PAGES)));
+        self.pages.range_mut(first..end).map(|(_, page)| page)
     }
 
     /// Everything as bytes, for [`RolledPages::decode`].
     ///
     /// ```text
-    /// pages u32 | for each: file u16 | number u32 | missing since u64 | the page
+    /// pages u32 | for each: file u16 | number u32 | missing since u64 | is loaded u8 | the page
     /// layouts u32 | for each: bytes u32 | the payload of the record
     /// ```
     pub fn encode(&self) -> Vec<u8> {
         let count = |number: usize| u32::try_from(number).expect("pages and HOBTs of one database").to_le_bytes();
-        let mut out = Vec::with_capacity(self.pages.len() * (PAGE_SIZE + 14) + 8);
+        let mut out = Vec::with_capacity(self.pages.len() * (PAGE_SIZE + 15) + 8);
         out.extend_from_slice(&count(self.pages.len()));
         for (id, page) in &self.pages {
             out.extend_from_slice(&id.file.0.to_le_bytes());
             out.extend_from_slice(&id.number.to_le_bytes());
             out.extend_from_slice(&page.missing_since.0.to_le_bytes());
+            out.push(u8::from(page.is_loaded));
             out.extend_from_slice(&page.bytes[..]);
         }
         out.extend_from_slice(&count(self.layouts.len()));
@@ -190,8 +212,9 @@ impl RolledPages {
         let mut rolled = RolledPages::default();
         for _ in 0..from.u32().ok()? {
             let (id, missing_since) = (from.page_id().ok()?, Lsn(from.u64().ok()?));
+            let is_loaded = from.u8().ok()? != 0;
             let bytes: &PageBytes = from.bytes(PAGE_SIZE).ok()?.try_into().ok()?;
-            rolled.pages.insert(id, RolledPage { bytes: Box::new(*bytes), missing_since });
+            rolled.pages.insert(id, RolledPage { bytes: Box::new(*bytes), missing_since, is_loaded });
         }
         for _ in 0..from.u32().ok()? {
             let length = from.u32().ok()? as usize;
@@ -276,14 +299,19 @@ mod tests {
         let mut rolled = RolledPages::default();
         (16..19).for_each(|number| rolled.put(id(number), page(number, 50)));
         rolled.redo(&allocate(40)).expect("older than the copies");
-        assert_eq!(rolled.missing(), None);
+        assert_eq!(rolled.missing(false), None);
         rolled.redo(&allocate(60)).expect("noted");
-        assert_eq!(rolled.missing(), Some(id(16)));
+        assert_eq!((rolled.missing(false), rolled.missing(true)), (Some(id(16)), None));
+        let payload = crate::log_record::encode_loading(&[(id(16), 2)]);
+        let loading = Record { kind: kind::LOADING, payload, ..record(62, map, None, &write(1)) };
+        rolled.redo(&loading).expect("noted");
+        assert_eq!(rolled.missing(true), Some(id(16)), "a load has begun to fill it");
+        rolled = RolledPages::decode(&rolled.encode()).expect("what was encoded");
         rolled.redo(&record(70, id(16), None, &write(9))).expect("nothing to change");
-        assert_eq!(rolled.missing(), Some(id(16)));
+        assert_eq!(rolled.missing(true), Some(id(16)));
         rolled.redo(&record(80, id(16), None, &PageChange::Image { bytes: page(16, 50) })).expect("all of it");
         rolled.offer(id(17), &page(17, 60));
         rolled.offer(id(18), &page(18, 55));
-        assert_eq!(rolled.missing(), Some(id(18)), "the copy is of before");
+        assert_eq!(rolled.missing(true), Some(id(18)), "the copy is of before");
     }
 }

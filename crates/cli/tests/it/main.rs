@@ -29,6 +29,7 @@ mod limits;
 mod loads;
 mod memory;
 mod nested_loops;
+mod page_restore;
 mod plans;
 mod power_cuts;
 mod progress;
