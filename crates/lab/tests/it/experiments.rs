@@ -209,6 +209,16 @@ fn extension_serves_lookups_and_scans_leave_it() {
     }
 }
 
+#[test]
+fn loads_have_a_case_for_each_file_and_form_of_the_table() {
+    let (_, json) = run("load", RunOptions { rows: Some(10_000), repeat: 1, ..SMALL });
+    assert_complete(&json);
+    let names = ["csv_heap_1", "native_heap_1", "parquet_heap_1", "csv_partitioned_heap_1", "csv_clustered_1"];
+    for name in names.into_iter().chain(["csv_heap_with_index_1"]) {
+        assert!(case(&json, name)["gb_an_hour_median"].as_f64().is_some_and(|rate| rate > 0.0), "{name}");
+    }
+}
+
 /// Every backup and restore has a limit beside it, compression makes files smaller, a differential backup has what has
 /// changed, and nothing is left.
 #[test]
