@@ -479,11 +479,11 @@ errors! {
         compiled.";
     NOT_A_PROCEDURE(2809, 16) "The request for procedure '{}' failed because '{}' is no procedure object.";
     UNKNOWN_PROCEDURE(2812, 16) "Could not find stored procedure '{}'.";
+    BACKUP_OF_SNAPSHOT(3002, 16) "Cannot BACKUP or RESTORE a database snapshot.";
     BACKUP_NOT_IN_HISTORY(3009, 16) "Could not insert a backup or restore history/detail record in the msdb database. \
         This may indicate a problem with the msdb database. The backup/restore operation was still successful. ({})";
     BACKUP_TERMINATED(3013, 16) "{} is terminating abnormally.";
     BACKUP_PROCESSED(3014, 10) "{} successfully processed {} pages in {} seconds ({} MB/sec).";
-    BACKUP_OF_SNAPSHOT(3002, 16) "Cannot BACKUP or RESTORE a database snapshot.";
     BACKUP_IN_PROGRESS(3023, 16) "Backup, file manipulation operations (such as ALTER DATABASE ADD FILE) and \
         encryption changes on a database must be serialized. Reissue the statement after the current backup or file \
         manipulation operation is completed.";

@@ -181,8 +181,8 @@ impl Instance {
     /// Drops a database and its files.
     ///
     /// # Errors
-    /// 3701 it does not exist, 3708 it is a system database, 3709 it has snapshots, 3702 it is in use, or it decides on a transaction for a
-    /// database that cannot be told now; a device's error.
+    /// 3701 it does not exist, 3708 it is a system database, 3709 it has snapshots, 3702 it is in use, or it decides on
+    /// a transaction for a database that cannot be told now; a device's error.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self

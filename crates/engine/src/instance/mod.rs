@@ -11,6 +11,7 @@ mod file_removal;
 mod left_over;
 mod log_files;
 mod making;
+mod overlay_file;
 mod plan;
 mod registry;
 mod restore;

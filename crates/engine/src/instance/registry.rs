@@ -18,8 +18,8 @@ use hobt_instruments::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_log::{LogError, TruncationWait};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
-use super::snapshot::{Copies, pass_by};
-use super::standby;
+use super::overlay_file::put_over;
+use super::snapshot::Copies;
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
@@ -173,9 +173,9 @@ impl Entry {
             self.is_opening.store(false, Ordering::Release);
             return opened;
         }
-        pass_by(self, registry, &files)?;
+        self.pass_by(registry, &files)?;
         let overlay = match &*self.overlay.lock() {
-            Some(path) => Some(standby::put_over(&*parts.disk, path, &mut files).map_err(|error| {
+            Some(path) => Some(put_over(&*parts.disk, path, &mut files).map_err(|error| {
                 let reason = format!("its standby file '{}' cannot be made: {error}", path.display());
                 self.unavailable(DatabaseState::RecoveryPending, &reason)
             })?),

@@ -17,9 +17,9 @@ use hobt_txn::{MemoryAccount, MemoryBudget};
 
 use super::file_removal::delete_removed;
 use super::making::Making;
+use super::overlay_file::OVERLAY_FILE;
 use super::registry::{Entry, EntryState, Registry};
 use super::snapshot::{Copies, open_copies};
-use super::standby::OVERLAY_FILE;
 use super::{Instance, create};
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{

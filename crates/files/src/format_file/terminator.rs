@@ -12,7 +12,8 @@
 const BYTES_MAX: usize = 128;
 
 /// The bytes of a terminator as it is written, without quotes around it. Wide ones become UTF-16 unless they are that
-/// already: bcp writes `\t\0`, format files by hand have `\t`, and numbers say whole characters. `None` if it is too long.
+/// already: bcp writes `\t\0`, format files by hand have `\t`, and numbers say whole characters. `None` if it is too
+/// long.
 pub(super) fn parse(written: &[u8], wide: bool) -> Option<Vec<u8>> {
     if written.len() > 4 * BYTES_MAX {
         return None;

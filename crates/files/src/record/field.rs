@@ -98,7 +98,8 @@ impl FieldLayout {
         &self.terminator.bytes
     }
 
-    /// Finds the field that starts at `start`, which is in the slice or at its end. `at_end` says that nothing follows it in the file and in its record.
+    /// Finds the field that starts at `start`, which is in the slice or at its end. `at_end` says that nothing follows
+    /// it in the file and in its record.
     pub(super) fn find(&self, bytes: &[u8], start: usize, at_end: bool, limit: usize) -> Result<Found, CutError> {
         match self.form {
             // Most fields of native files.

@@ -136,9 +136,9 @@ impl Instance {
     /// Backs up a database or its log. The database is in use meanwhile. Blocks.
     ///
     /// # Errors
-    /// 3002 it is a snapshot, 3023 another backup of it is running, 3024 and 3147 it is one of the instance's own, 3036 it is a standby, 3035
-    /// there is no backup on which a differential one builds, 3043 a page is damaged, 3201, 3202, 3241, 3132 the files,
-    /// 4208 and 4214 its log is not kept; a device's error.
+    /// 3002 it is a snapshot, 3023 another backup of it is running, 3024 and 3147 it is one of the instance's own, 3036
+    /// it is a standby, 3035 there is no backup on which a differential one builds, 3043 a page is damaged, 3201, 3202,
+    /// 3241, 3132 the files, 4208 and 4214 its log is not kept; a device's error.
     pub fn back_up(&self, database: &DatabaseUse, request: &BackupRequest<'_>) -> Result<BackupDone> {
         if database.id() == TEMPDB {
             return Err(EngineError::Statement(errors::BACKUP_OF_TEMPDB.with([&database.name()])));

@@ -11,8 +11,8 @@ use hobt_instruments::schedule::Mutex;
 use crate::database::DatabaseState;
 use crate::error::{Result, of_catalog};
 use crate::instance::create::delete_database;
+use crate::instance::overlay_file::OVERLAY_FILE;
 use crate::instance::registry::{Entry, EntryState};
-use crate::instance::standby::OVERLAY_FILE;
 use crate::instance::{DatabaseUse, Instance, does_not_exist};
 use crate::isolation::{IsolationOptions, RESTORING, STANDBY};
 

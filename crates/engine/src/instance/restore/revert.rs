@@ -16,7 +16,7 @@ use crate::data_file::lock_patiently;
 use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::registry::{Entry, EntryState};
-use crate::instance::snapshot::{Copies, LogCopy, pass_by, plan_like};
+use crate::instance::snapshot::{Copies, LogCopy, plan_like};
 use crate::log_file;
 use crate::options::DatabaseOptions;
 
@@ -60,7 +60,7 @@ impl Instance {
         drop(log);
         reverted?;
         let mut files = self.open_restoring(&entry)?;
-        pass_by(&entry, &self.registry, &files)?;
+        entry.pass_by(&self.registry, &files)?;
         self.leave_chain(&mut files)?;
         self.note_restoring(&entry, false)?;
         *entry.state.lock() = EntryState::Closed(files);

@@ -17,9 +17,9 @@ use crate::definition::check_name;
 use crate::error::{EngineError, Result, cannot_create};
 use crate::instance::backup::without_backup;
 use crate::instance::create::{delete_database, is_system, new_guid, take_id};
+use crate::instance::overlay_file::OVERLAY_FILE;
 use crate::instance::plan::in_use;
 use crate::instance::registry::{Entry, EntryState};
-use crate::instance::standby::OVERLAY_FILE;
 use crate::instance::{DatabaseUse, Instance};
 use crate::isolation::{IsolationOptions, SNAPSHOT};
 use crate::log_file::FIRST_LOG_FILE;
@@ -38,9 +38,12 @@ pub struct SnapshotDefinition {
     pub files: Vec<(String, PathBuf)>,
 }
 
+/// Copies by the ids of their files.
+type FileCopies = Vec<(FileId, Arc<FormerBlocks>)>;
+
 /// What was made for a snapshot.
 struct Made {
-    copies: Vec<(FileId, Arc<FormerBlocks>)>,
+    copies: FileCopies,
     log: PathBuf,
 }
 
@@ -155,11 +158,11 @@ impl Instance {
         source: &DatabaseUse,
         guards: &[(FileId, Arc<CopyGuard>)],
         paths: &[(FileId, PathBuf)],
-    ) -> Result<(Vec<(FileId, Arc<FormerBlocks>)>, Lsn)> {
+    ) -> Result<(FileCopies, Lsn)> {
         let of = |id: FileId| guards.iter().find(|(known, _)| *known == id).map(|(_, guard)| guard);
         let salt = u64::from_le_bytes(*new_guid().first_chunk().expect("sixteen bytes"));
         loop {
-            let mut copies: Vec<(FileId, Arc<FormerBlocks>)> = Vec::new();
+            let mut copies = FileCopies::new();
             let forget = |copies: &[(FileId, Arc<FormerBlocks>)]| {
                 copies.iter().for_each(|(_, copy)| copy.retire());
                 self.remove_files(copies.iter().map(|(_, copy)| copy.path()));

@@ -11,6 +11,7 @@
 //!
 //! Left to others: the overlay (`standby`), reverting (`restore`).
 
+mod copies;
 mod create;
 mod log;
 mod open;
@@ -18,43 +19,15 @@ mod open;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hobt_base::{FileId, errors};
-use hobt_disk::FormerBlocks;
+use hobt_base::errors;
 
 use super::registry::{Entry, Registry};
 use crate::error::{EngineError, Result};
 
+pub(super) use copies::Copies;
 pub use create::SnapshotDefinition;
 pub(super) use log::{LogCopy, plan_like};
-pub(super) use open::{open_copies, pass_by};
-
-/// The copies that a snapshot has of its source's files.
-#[derive(Clone, Debug)]
-pub(super) enum Copies {
-    /// By the ids of the files.
-    Open(Vec<(FileId, Arc<FormerBlocks>)>),
-    /// One of them is not complete, and none is needed any more.
-    Lost(String),
-    /// One of them cannot be opened now. The source must not be written to meanwhile.
-    Unready(String),
-}
-
-impl Copies {
-    /// Nothing more is copied for the snapshot.
-    pub(super) fn retire(&self) {
-        if let Copies::Open(copies) = self {
-            copies.iter().for_each(|(_, copy)| copy.retire());
-        }
-    }
-
-    /// Why the snapshot cannot be read, if it cannot.
-    pub(super) fn problem(&self) -> Option<String> {
-        match self {
-            Copies::Lost(why) | Copies::Unready(why) => Some(why.clone()),
-            Copies::Open(copies) => copies.iter().find_map(|(_, copy)| copy.lost().map(str::to_owned)),
-        }
-    }
-}
+pub(super) use open::open_copies;
 
 impl Entry {
     /// Whether it is a snapshot of another database.

@@ -11,8 +11,8 @@ use super::Copies;
 use crate::data_file::{DataFile, FileProblem, LOCK_PATIENCE, LOCK_RETRY};
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
+use crate::instance::overlay_file::put_over;
 use crate::instance::registry::{Entry, Registry};
-use crate::instance::standby::put_over;
 
 /// Opens the copies of a snapshot of the database `source`.
 pub(in crate::instance) fn open_copies(disk: &Arc<dyn Disk>, paths: &[(FileId, PathBuf)], source: &[u8; 16]) -> Copies {
@@ -47,36 +47,36 @@ fn open_patiently(disk: &Arc<dyn Disk>, path: &Path) -> std::result::Result<Opti
     }
 }
 
-/// Makes what is written to a database's files pass by the copies of its snapshots. Nothing was written to them before
-/// since they were opened.
-///
-/// # Errors
-/// 945: a copy cannot be opened now.
-pub(in crate::instance) fn pass_by(entry: &Entry, registry: &Registry, files: &[DataFile]) -> Result<()> {
-    for snapshot in registry.snapshots_of(&entry.guid) {
-        match snapshot.copies() {
-            Some(Copies::Open(copies)) => {
-                for (id, copy) in copies.into_iter().filter(|(_, copy)| !copy.is_over()) {
-                    if let Some(file) = files.iter().find(|file| file.header.file == id) {
-                        file.guard.hold().arm(copy);
+impl Entry {
+    /// Makes what is written to a database's files pass by the copies of its snapshots. Nothing was written to them
+    /// before since they were opened.
+    ///
+    /// # Errors
+    /// 945: a copy cannot be opened now.
+    pub(in crate::instance) fn pass_by(&self, registry: &Registry, files: &[DataFile]) -> Result<()> {
+        for snapshot in registry.snapshots_of(&self.guid) {
+            match snapshot.copies() {
+                Some(Copies::Open(copies)) => {
+                    for (id, copy) in copies.into_iter().filter(|(_, copy)| !copy.is_over()) {
+                        if let Some(file) = files.iter().find(|file| file.header.file == id) {
+                            file.guard.hold().arm(copy);
+                        }
                     }
                 }
+                Some(Copies::Unready(why)) => {
+                    let why = format!(
+                        "its snapshot '{}' could not be kept: {why}. Restart the instance when the file can be opened, or \
+                         drop the snapshot",
+                        snapshot.name
+                    );
+                    return Err(self.unavailable(DatabaseState::RecoveryPending, &why));
+                }
+                Some(Copies::Lost(_)) | None => {}
             }
-            Some(Copies::Unready(why)) => {
-                let why = format!(
-                    "its snapshot '{}' could not be kept: {why}. Restart the instance when the file can be opened, or \
-                     drop the snapshot",
-                    snapshot.name
-                );
-                return Err(entry.unavailable(DatabaseState::RecoveryPending, &why));
-            }
-            Some(Copies::Lost(_)) | None => {}
         }
+        Ok(())
     }
-    Ok(())
-}
 
-impl Entry {
     /// Opens a snapshot over the files of its source.
     pub(in crate::instance) fn open_snapshot(
         &self,
