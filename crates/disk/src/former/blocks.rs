@@ -45,6 +45,8 @@ pub struct FormerBlocks {
     writing: Mutex<Writing>,
     /// Why the moment is lost.
     lost: OnceLock<String>,
+    /// The copy file of a lost moment is gone, durably: from then on blocks are overwritten.
+    gone: OnceLock<()>,
     /// Nobody needs it any more.
     retired: OnceLock<()>,
 }
@@ -142,6 +144,7 @@ impl FormerBlocks {
             map: RwLock::new(map),
             writing: Mutex::new(Writing { next, number }),
             lost: OnceLock::new(),
+            gone: OnceLock::new(),
             retired: OnceLock::new(),
         })
     }
@@ -149,7 +152,7 @@ impl FormerBlocks {
     /// Opens a copy file, which reads the first block of each batch. Blocks.
     ///
     /// # Errors
-    /// `NotFound`, `Locked`, `Io`; `Ok(None)` if it is no copy file.
+    /// `NotFound`, `Locked`, `Io`; `Ok(None)` if it is no copy file, or a damaged one.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<Arc<FormerBlocks>>> {
         let file = disk.open(path, OpenOptions { create_new: false, read_only: false, direct: true })?;
         file.try_lock_exclusive()?;
@@ -160,7 +163,9 @@ impl FormerBlocks {
         let mut first = AlignedBuffer::new(BLOCK_BYTES)?;
         file.read_at(&mut first, 0)?;
         let Some(identity) = FormerIdentity::read(&first) else { return Ok(None) };
-        let found = Walk { file: &*file, identity, size }.run(&mut first)?;
+        let Some(found) = (Walk { file: &*file, identity, size }).run(&mut first)? else { return Ok(None) };
+        // What was read may not be durable yet: a program that was killed leaves it to the system.
+        file.sync()?;
         Ok(Some(FormerBlocks::over(disk, path, file, identity, found)))
     }
 
@@ -179,14 +184,16 @@ impl FormerBlocks {
         self.lost.get().map(String::as_str)
     }
 
-    /// Nothing more is copied: for a copy that is dropped.
+    /// Nothing more is copied: for a copy that is dropped. Blocks while something is being copied: afterwards the file
+    /// at its path is left alone.
     pub fn retire(&self) {
         self.retired.get_or_init(|| ());
+        drop(self.writing.lock());
     }
 
     /// Whether nothing more is copied.
     pub fn is_over(&self) -> bool {
-        self.lost.get().is_some() || self.retired.get().is_some()
+        self.gone.get().is_some() || self.retired.get().is_some()
     }
 
     /// The file as it was at the moment, over the file as it is now.
@@ -194,11 +201,15 @@ impl FormerBlocks {
         Arc::new(FormerView::new(Arc::clone(self), now))
     }
 
-    /// Writes all copied blocks back to the file, and makes it durable. Blocks.
+    /// Writes all copied blocks back to the file, gives it the size that it had, and makes it durable. Blocks.
     ///
     /// # Errors
-    /// Those of both files.
+    /// Those of both files; the moment is lost.
     pub fn write_back(&self, now: &dyn DiskFile) -> Result<()> {
+        if let Some(why) = self.lost() {
+            let source = std::io::Error::other(why.to_owned());
+            return Err(DiskError::new(Operation::Read, &self.path, None, source));
+        }
         let mut buffer = AlignedBuffer::new(BLOCK_BYTES)?;
         for block in 0..self.identity.blocks {
             let slot = self.map.read().get(block);
@@ -207,6 +218,8 @@ impl FormerBlocks {
                 now.write_at(&buffer, block * BLOCK)?;
             }
         }
+        // Pages behind the end would be found there by later growth, with positions in a log that is no more.
+        now.set_size(self.identity.blocks * BLOCK)?;
         now.sync()
     }
 
@@ -219,7 +232,7 @@ impl FormerBlocks {
     }
 
     /// The blocks of a range that are not copied yet.
-    fn missing(&self, ranges: &[Range<u64>]) -> Vec<u64> {
+    pub(super) fn missing(&self, ranges: &[Range<u64>]) -> Vec<u64> {
         let map = self.map.read();
         let all = ranges.iter().flat_map(|range| range.start..range.end.min(self.identity.blocks));
         all.filter(|block| map.get(*block).is_none()).collect()
@@ -238,6 +251,9 @@ impl FormerBlocks {
         let missing = self.missing(ranges);
         if self.is_over() {
             return Ok(());
+        }
+        if self.lost().is_some() {
+            return self.remove();
         }
         let saved = missing.chunks(BATCH_MAX).try_for_each(|blocks| self.save_batch(&mut writing, now, blocks));
         saved.or_else(|error| self.lose(&error))
@@ -284,11 +300,22 @@ impl FormerBlocks {
     /// Gives the moment up, durably: the copy file is gone.
     fn lose(&self, why: &DiskError) -> Result<()> {
         self.lost.get_or_init(|| why.to_string());
+        self.remove()
+    }
+
+    /// Removes the file of a lost moment. Until that is durable no block may be overwritten: after a crash the file
+    /// would be taken for complete.
+    fn remove(&self) -> Result<()> {
+        if self.is_over() {
+            return Ok(());
+        }
         match self.disk.remove(&self.path) {
             Ok(()) | Err(DiskError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
-        self.path.parent().map_or(Ok(()), |folder| self.disk.sync_directory(folder))
+        self.path.parent().map_or(Ok(()), |folder| self.disk.sync_directory(folder))?;
+        self.gone.get_or_init(|| ());
+        Ok(())
     }
 }
 
@@ -300,8 +327,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the map, the block behind the last batch, and the number of the next one.
-    fn run(&self, first: &mut AlignedBuffer) -> Result<(BlockMap, u64, u64)> {
+    /// Returns the map, the block behind the last batch, and the number of the next one. `None` if a batch is damaged
+    /// that others follow.
+    fn run(&self, first: &mut AlignedBuffer) -> Result<Option<(BlockMap, u64, u64)>> {
         let mut map = BlockMap::default();
         let (mut at, mut number) = (1, 1);
         // Only of the last batch the blocks may not be there: its numbers wait until another one is found behind it.
@@ -324,7 +352,24 @@ impl Walk<'_> {
                 (at, number) = (slot - 1, number - 1);
             }
         }
-        Ok((map, at, number))
+        let is_whole = !self.goes_on(at, number, first)?;
+        Ok(is_whole.then_some((map, at, number)))
+    }
+
+    /// Whether batches follow the one that would be next: it was durable before they were begun.
+    fn goes_on(&self, at: u64, number: u64, first: &mut AlignedBuffer) -> Result<bool> {
+        let (end, most) = (self.size / BLOCK, at + 1 + BATCH_MAX as u64);
+        if end > most {
+            return Ok(true);
+        }
+        for block in at + 1..end {
+            self.file.read_at(first, block * BLOCK)?;
+            let is_batch = first.starts_with(BATCH_MAGIC) && is_sealed(first) && u64_at(first, 8) == self.identity.salt;
+            if is_batch && u64_at(first, 16) > number {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The numbers and the checksum of the batch at a block; `None` if there is none.

@@ -6,10 +6,10 @@ use hobt_base::SplitMix64;
 use super::{CopyGuard, FormerBlocks, FormerIdentity};
 use crate::buffer::{AlignedBuffer, IoBuffer};
 use crate::disk::{Disk, DiskFile, OpenOptions};
-use crate::error::DiskError;
+use crate::error::{DiskError, Operation};
 use crate::overlay::BLOCK_BYTES;
 use crate::queue::{CompletionQueue, Direction, Request};
-use crate::simulated::{SimulatedConfig, SimulatedDisk};
+use crate::simulated::{Fault, FaultKind, SimulatedConfig, SimulatedDisk};
 
 const FILE: &str = "/data";
 const COPY: &str = "/copy";
@@ -116,7 +116,7 @@ fn a_file_stays_what_it_was() {
         }
         copy.write_back(&*guard).expect("written back");
         assert_former(&*copy.view(open(&disk, false)), blocks, "written back");
-        guard.set_size((blocks * BLOCK_BYTES) as u64).expect("resized");
+        assert_eq!(guard.size().expect("known"), (blocks * BLOCK_BYTES) as u64, "its former size, too");
         assert_former(&*guard, blocks, "itself");
     }
 }
@@ -160,6 +160,48 @@ fn a_full_disk_loses_the_moment_and_not_the_file() {
     let view = copy.view(open(&disk, false));
     assert!(view.read_at(&mut filled(1, 0), 0).is_err());
     assert!(matches!(FormerBlocks::open(&any(&disk), Path::new(COPY)), Err(DiskError::NotFound { .. })));
+}
+
+/// Nothing is overwritten as long as a copy file that lacks it could be taken for complete after a crash.
+#[test]
+fn a_copy_file_that_stays_keeps_the_file_from_being_overwritten() {
+    let disk = simulated();
+    let guard = CopyGuard::new(file(&disk, 8));
+    let copy = FormerBlocks::create(&any(&disk), Path::new(COPY), identity(8, 1)).expect("made");
+    guard.hold().arm(Arc::clone(&copy));
+    disk.leave_free(Some(0));
+    let once = Fault::once(Operation::Remove, 0, FaultKind::Error(5));
+    disk.inject(Fault { path_contains: "copy".into(), ..once });
+    guard.write_at(&filled(1, 100), 0).expect_err("the copy file is there");
+    assert!(copy.lost().is_some() && !copy.is_over() && disk.exists(Path::new(COPY)));
+    assert_eq!(read(&*open(&disk, false), 0..1), vec![1; BLOCK_BYTES], "not overwritten");
+    guard.write_at(&filled(1, 100), 0).expect("the copy file is gone now");
+    assert!(copy.is_over() && !disk.exists(Path::new(COPY)));
+    copy.write_back(&*guard).expect_err("it is lost");
+}
+
+/// A batch that others follow was durable: damage there is not taken for the end of the file.
+#[test]
+fn a_damaged_batch_in_the_middle_is_no_end() {
+    let disk = simulated();
+    let guard = CopyGuard::new(file(&disk, 8));
+    let copy = FormerBlocks::create(&any(&disk), Path::new(COPY), identity(8, 1)).expect("made");
+    guard.hold().arm(copy);
+    for block in 0..3 {
+        guard.write_at(&filled(1, 100), block * BLOCK_BYTES as u64).expect("written");
+    }
+    drop(guard);
+    let damage = |block: u64| {
+        let file = disk.open(Path::new(COPY), OpenOptions { direct: true, ..OpenOptions::default() }).expect("opened");
+        file.write_at(&filled(1, 9), block * BLOCK_BYTES as u64).expect("written");
+    };
+    // A header and a batch of two blocks each.
+    damage(5);
+    let opened = FormerBlocks::open(&any(&disk), Path::new(COPY)).expect("read").expect("the last may be damaged");
+    assert_eq!(opened.missing(std::slice::from_ref(&(0..3))), [2]);
+    drop(opened);
+    damage(1);
+    assert!(FormerBlocks::open(&any(&disk), Path::new(COPY)).expect("read").is_none());
 }
 
 #[test]

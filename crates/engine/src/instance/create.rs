@@ -193,6 +193,7 @@ impl Instance {
             return Err(EngineError::Statement(errors::SYSTEM_DATABASE.with([&name])));
         }
         self.registry.refuse_source(&entry)?;
+        self.refuse_last_copy(&entry)?;
         let master = self.master()?;
         let in_use = |why: &str| EngineError::Statement(errors::DATABASE_IN_USE.with([&name, &why]));
         // While it is still listed, so that databases that have to be recovered first can ask it.

@@ -233,6 +233,10 @@ fn a_power_failure_in_the_middle_of_a_revert_leaves_it_to_be_repeated() {
         let database = shop(&instance, RecoveryModel::Simple);
         add(&instance, &database, 0..1500);
         drop(snap(&instance, "snap").expect("made"));
+        drop(database);
+        // Its log has lived more than one life.
+        instance.revert("shop", "snap").expect("reverted");
+        let database = instance.database("shop").expect("online");
         add(&instance, &database, 1500..5000);
         database.checkpoint().expect("saved");
         drop(database);
@@ -245,6 +249,11 @@ fn a_power_failure_in_the_middle_of_a_revert_leaves_it_to_be_repeated() {
         if described(&instance, "shop").state == DatabaseState::Restoring {
             assert!(reverted.is_err(), "{after}");
             interrupted += 1;
+            instance.drop_database("snap").expect_err("it has the only good pages");
+            match instance.recover_restored("shop") {
+                Ok(()) => assert_eq!(ids_of(&instance, "shop").len(), 5000, "{after}: nothing was written back yet"),
+                Err(error) => assert_eq!(number_of::<()>(Err(error)), number::LOG_NOT_RESTORED, "{after}"),
+            }
             instance.revert("shop", "snap").unwrap_or_else(|error| panic!("{after}: {error:?}"));
         }
         let rows = ids_of(&instance, "shop").len();

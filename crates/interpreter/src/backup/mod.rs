@@ -327,6 +327,7 @@ fn pages_of(backup: &Backup) -> Result<Vec<PageId>, Failure> {
         let wrong = || errors::OPTION_VALUE.with([&item.name]).at(item.span.position);
         let OptionValue::Literal(Literal::String { value, .. }) = &item.value else { return Err(wrong().into()) };
         for page in value.split(',') {
+            let page = page.trim().trim_start_matches('(').trim_end_matches(')');
             let id = page.split_once(':').and_then(|(file, number)| {
                 let (file, number) = (file.trim().parse().ok()?, number.trim().parse().ok()?);
                 Some(PageId::new(FileId(file), number))

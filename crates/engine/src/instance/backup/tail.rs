@@ -56,6 +56,10 @@ impl Instance {
         }
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let _transition = self.take_unused(entry.id).ok_or_else(in_use)?;
+        if request.leaves_restoring {
+            // Again, now that no snapshot can be made any more.
+            self.registry.refuse_source(&entry)?;
+        }
         let is_usable = match &*entry.state.lock() {
             EntryState::Unavailable { state: DatabaseState::Offline, reason } => {
                 return Err(entry.unavailable(DatabaseState::Offline, reason));

@@ -131,7 +131,7 @@ impl Instance {
 
     /// Makes sure that what the database has decided for others is known there: it is gone with its log. A database
     /// that is in use meanwhile is refused next.
-    fn tell_before_overwriting(&self, entry: &Entry) -> Result<()> {
+    pub(super) fn tell_before_overwriting(&self, entry: &Entry) -> Result<()> {
         self.stop_background(Some(entry.id));
         let untold = self.registry.tell_participants(&self.parts, entry);
         if untold.is_empty() {

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hobt_base::{FileId, errors};
+use hobt_base::{FileId, Lsn, errors};
 use hobt_disk::OpenOptions;
 use hobt_log::{ChainState, Log};
 
@@ -17,6 +17,7 @@ use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::registry::{Entry, EntryState};
 use crate::instance::snapshot::{Copies, LogCopy, plan_like};
+use crate::instance::start::inspect;
 use crate::log_file;
 use crate::options::DatabaseOptions;
 
@@ -45,12 +46,28 @@ impl Instance {
             return Err(cannot_revert(&format!("'{}' is lost", lost.path().display())));
         }
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
+        self.tell_before_overwriting(&entry)?;
         let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
         let other = self.take_unused(snapshot.id).ok_or_else(in_use)?;
+        // Again, now that nobody can make a snapshot or decide on a transaction any more.
+        if self.registry.snapshots_of(&entry.guid).len() > 1 {
+            return Err(cannot_revert("there are others"));
+        }
+        self.tell_before_overwriting(&entry)?;
         // The snapshot is opened again at its next use.
         abandon(&snapshot, EntryState::Closed(Vec::new()));
-        self.note_restoring(&entry, true)?;
+        let was_restoring = entry.state.lock().is_restoring();
         abandon(&entry, EntryState::restoring());
+        // Until now the database may have written, and a copy may have failed.
+        if let Some((_, lost)) = copies.iter().find(|(_, copy)| copy.lost().is_some()) {
+            if !was_restoring {
+                let found = inspect(&*self.disk, &entry.files.lock(), entry.guid);
+                *entry.state.lock() = found;
+            }
+            return Err(cannot_revert(&format!("'{}' is lost", lost.path().display())));
+        }
+        self.note_restoring(&entry, true)?;
+        self.forbid_recovery(&entry);
         let logs: Vec<_> = snapshot.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         let owner = self.parts.log_owner(entry.id, &entry.guid);
         let opened = log_file::open(&*self.disk, &logs, &owner, None);
@@ -68,6 +85,16 @@ impl Instance {
         let database = self.database_by_id(entry.id)?;
         *entry.options.lock() = database.options();
         Ok(())
+    }
+
+    /// Has the log of a database say that it cannot be recovered: its pages are about to be those of another time. A
+    /// log that cannot be opened, because a crash came when it was being replaced, says so without.
+    fn forbid_recovery(&self, entry: &Entry) {
+        if let Ok(log) = self.open_restored_log(entry) {
+            // One that fails here fails when it is opened to recover, too.
+            let _noted = log.set_chain(ChainState { floor: Lsn(u64::MAX), ..log.chain().unwrap_or_default() });
+            log.close();
+        }
     }
 
     /// Writes the former pages and the former log to the files of a database.

@@ -262,10 +262,21 @@ impl Instance {
 
     /// Removes what a snapshot that is not listed has.
     pub(in crate::instance) fn forget_snapshot(&self, entry: &Entry) {
-        if let Some(copies) = entry.copies() {
+        let copies = entry.copies();
+        if let Some(copies) = &copies {
             copies.retire();
         }
-        let (files, logs) = (entry.files.lock().clone(), entry.logs.lock().clone());
+        // The place of a copy that was lost may have another file by now.
+        let is_held = |path: &Path| match &copies {
+            Some(Copies::Open(open)) => open.iter().any(|(_, copy)| copy.path() == path && copy.lost().is_none()),
+            _ => false,
+        };
+        let is_its = |path: &Path| {
+            is_held(path)
+                || matches!(FormerBlocks::open(&self.disk, path), Ok(Some(copy)) if copy.identity().owner == entry.guid)
+        };
+        let (mut files, logs) = (entry.files.lock().clone(), entry.logs.lock().clone());
+        files.retain(|(_, path)| is_its(path));
         self.remove_files(logs.iter().chain(&files).map(|(_, path)| path.as_path()));
         self.drop_overlay_file(entry);
     }

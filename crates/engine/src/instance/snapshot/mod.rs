@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use hobt_base::errors;
 
+use super::Instance;
 use super::registry::{Entry, Registry};
 use crate::error::{EngineError, Result};
 
@@ -67,6 +68,26 @@ impl Registry {
         let snapshots = if entry.is_snapshot() { Vec::new() } else { self.snapshots_of(&entry.guid) };
         match snapshots.first() {
             Some(snapshot) => Err(EngineError::Statement(errors::DATABASE_HAS_SNAPSHOTS.with([&snapshot.name]))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Instance {
+    /// Refuses to drop a snapshot to which its source is being reverted: it has the only good pages.
+    ///
+    /// # Errors
+    /// 3702.
+    pub(super) fn refuse_last_copy(&self, entry: &Entry) -> Result<()> {
+        let has_copies = entry.copies().is_some_and(|copies| copies.problem().is_none());
+        let source = if has_copies { self.registry.source_of(&entry.guid) } else { None };
+        let is_restoring =
+            |source: &Arc<Entry>| source.state_unless_opening().is_some_and(|state| state.is_restoring());
+        match source.filter(is_restoring) {
+            Some(source) => Err(EngineError::Statement(
+                errors::DATABASE_IN_USE
+                    .with([&entry.name, &format_args!(": database '{}' is being restored from it", source.name)]),
+            )),
             None => Ok(()),
         }
     }

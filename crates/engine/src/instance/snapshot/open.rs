@@ -20,8 +20,13 @@ pub(in crate::instance) fn open_copies(disk: &Arc<dyn Disk>, paths: &[(FileId, P
     for (id, path) in paths {
         let copy = match open_patiently(disk, path) {
             Ok(Some(copy)) => copy,
-            Ok(None) => return Copies::Lost(format!("'{}' is no copy file", path.display())),
-            Err(error @ DiskError::NotFound { .. }) => return Copies::Lost(error.to_string()),
+            Ok(None) => return Copies::Lost(format!("'{}' is no copy file, or damaged", path.display())),
+            // A folder that is not there may be that of a volume that is not mounted yet.
+            Err(error @ DiskError::NotFound { .. })
+                if path.parent().is_some_and(|folder| disk.sync_directory(folder).is_ok()) =>
+            {
+                return Copies::Lost(error.to_string());
+            }
             Err(error) => return Copies::Unready(error.to_string()),
         };
         let identity = copy.identity();

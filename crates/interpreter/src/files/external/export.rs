@@ -159,6 +159,10 @@ fn write_options(options: &mut ExternalOptions) -> Result<WriteOptions, SqlError
     if !read.is_utf8() {
         return Err(SqlError::not_supported("CREATE EXTERNAL TABLE AS SELECT in another encoding than UTF-8"));
     }
+    if matches!(form, Form::Parquet | Form::JsonLines) && read.first_row.is_some_and(|row| row > 1) {
+        // The table would hide rows that were just written.
+        return Err(errors::EXTERNAL_OPTION_VALUE.with([&"FIRST_ROW"]));
+    }
     let format = match form {
         Form::Parquet => Format::Parquet(Timestamps::Exact),
         Form::JsonLines if by_name == Some(FileKind::Json) => Format::Json(JsonShape::Array),

@@ -110,6 +110,8 @@ impl Instance {
         let source = Source { media: &media, place: &place };
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
+        // Again, now that no snapshot can be made any more.
+        self.registry.refuse_source(&entry)?;
         self.put_away(&entry)?;
         let begun = self.begin_page_restore(request, &source, &entry, &pages);
         match &begun {

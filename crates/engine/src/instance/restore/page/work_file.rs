@@ -11,17 +11,19 @@
 use std::path::PathBuf;
 
 use hobt_access::RolledPages;
-use hobt_base::{Lsn, crc32c};
-use hobt_disk::{AlignedBuffer, OpenOptions, SECTOR_SIZE};
+use hobt_base::{Lsn, crc32c, errors};
+use hobt_disk::{AlignedBuffer, DiskError, DiskFile, OpenOptions, SECTOR_SIZE};
 
 use super::PageRestore;
-use crate::error::{Result, cannot_create};
+use crate::error::{EngineError, Result, cannot_create};
 use crate::instance::Instance;
 use crate::instance::registry::Entry;
 
 const MAGIC: [u8; 8] = *b"HOBTPAGE";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
+/// Bytes of a work file, at most: those of a thousand pages, and of what is known of their rows.
+const WORK_BYTES_MAX: u64 = 256 << 20;
 
 impl Instance {
     /// What was written last; `None` if there is nothing.
@@ -37,7 +39,7 @@ impl Instance {
             let file = self.disk.open(&path, OpenOptions { create_new: false, read_only: true, direct: true })?;
             let bytes = file.size()? / SECTOR_SIZE as u64 * SECTOR_SIZE as u64;
             let Ok(bytes) = usize::try_from(bytes) else { continue };
-            if bytes < HEADER_BYTES {
+            if bytes < HEADER_BYTES || bytes as u64 > WORK_BYTES_MAX || !is_work_file(&*file, &entry.guid)? {
                 continue;
             }
             let mut buffer = AlignedBuffer::new(bytes)?;
@@ -63,6 +65,9 @@ impl Instance {
         let failed = |error| cannot_create(&path, &error);
         let create_new = !self.disk.exists(&path);
         let file = self.disk.open(&path, OpenOptions { create_new, read_only: false, direct: true }).map_err(failed)?;
+        if !is_work_file(&*file, &entry.guid).map_err(failed)? {
+            return Err(EngineError::Statement(errors::FILE_EXISTS.with([&path.display()])));
+        }
         file.write_at(&buffer, 0).map_err(failed)?;
         file.sync().map_err(failed)?;
         self.sync_folders(&[path.as_path()])
@@ -70,11 +75,28 @@ impl Instance {
 
     /// Removes the work files, if there are any.
     pub(in crate::instance) fn forget_page_restore(&self, entry: &Entry) {
-        let paths: Vec<PathBuf> = work_files(entry).into_iter().filter(|path| self.disk.exists(path)).collect();
+        // A file of that name that is none of these stays.
+        let is_one = |path: &PathBuf| {
+            let found = self.disk.open(path, OpenOptions { create_new: false, read_only: true, direct: true });
+            found.is_ok_and(|file| is_work_file(&*file, &entry.guid).unwrap_or(false))
+        };
+        let paths: Vec<PathBuf> = work_files(entry).into_iter().filter(is_one).collect();
         if !paths.is_empty() {
             self.remove_files(paths.iter().map(PathBuf::as_path));
         }
     }
+}
+
+/// Whether a file is a work file of the database with this guid, or was about to become one when a crash came.
+fn is_work_file(file: &dyn DiskFile, guid: &[u8; 16]) -> std::result::Result<bool, DiskError> {
+    let size = file.size()?;
+    if size < SECTOR_SIZE as u64 {
+        return Ok(size == 0);
+    }
+    let mut first = AlignedBuffer::new(SECTOR_SIZE)?;
+    file.read_at(&mut first, 0)?;
+    let is_its = first[..8] == MAGIC && first[48..64] == *guid;
+    Ok(is_its || first.iter().all(|byte| *byte == 0))
 }
 
 /// The paths of the two files.
