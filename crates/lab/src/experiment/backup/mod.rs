@@ -43,7 +43,7 @@ const TIMES_ON_DISK: u64 = 9;
 /// The smallest scale factor of the rows.
 const SCALE_MIN: f64 = 0.000_5;
 /// The part of the limit that a backup and a restore are to reach.
-const OVER_LIMIT: f64 = 0.8;
+const OVER_LIMIT: f64 = 0.9;
 /// Of a smaller backup, in bytes, begin and end take too large a part.
 const BACKUP_BYTES_MIN: u64 = 200_000_000;
 
