@@ -137,7 +137,8 @@ impl SetReader {
         Ok(())
     }
 
-    /// Takes the next block of a stripe that `is_next`, in turn, and goes over those that nobody wants.
+    /// Takes the next block for which `is_next` holds, from the stripes in turn. Blocks whose content is not wanted are
+    /// passed over.
     fn take<'b>(
         &self,
         is_next: &dyn Fn(&BlockHeader) -> bool,

@@ -286,7 +286,7 @@ impl Extension {
         }
     }
 
-    /// All places, in parts after each of which a walk lets go of the lock.
+    /// All places, in parts. A walk releases the lock after each.
     fn steps(&self) -> impl Iterator<Item = Range<u32>> + use<> {
         let all = self.state.lock().copies.places();
         let firsts = (0..all).step_by(PLACES_OF_A_STEP as usize);

@@ -62,9 +62,9 @@ impl std::fmt::Display for FileProblem {
 }
 
 /// How long to wait for the lock of a file that is to be opened.
-pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How often the lock is tried meanwhile.
-pub(crate) const LOCK_RETRY: Duration = Duration::from_millis(20);
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Locks a file, waiting up to [`LOCK_PATIENCE`]. After a process is killed in the middle of transfers, the kernel may
 /// release its files only a moment after the process is gone, so a lock that is held is tried again for a while. The

@@ -1,4 +1,4 @@
-//! How far the recovery of a database is, for whoever has started the instance, and for views.
+//! How far the recovery of a database is: for the program that starts the instance, and for views.
 
 use std::cell::Cell;
 use std::fmt;

@@ -70,8 +70,8 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
     Ok(files)
 }
 
-/// Whether a path leads into a file system that is no storage. Some of its files say that they are regular ones, and
-/// block whoever reads them.
+/// Whether a path leads into a file system that is no storage. Some of its files look like regular ones, and
+/// a read of them never ends.
 fn is_of_system(path: &Path) -> bool {
     let place = std::fs::canonicalize(fixed_part(path)).unwrap_or_else(|_| path.to_path_buf());
     ["/proc", "/sys"].iter().any(|system| place.starts_with(system))

@@ -133,7 +133,7 @@ impl<'a> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
     }
 
-    /// The same names for a reading of files of its own, and not of those that a load in batches goes on reading.
+    /// Names whose files are read from their beginning, also while a load in batches reads files of its own.
     pub(super) fn apart(&self) -> Names<'a> {
         Names { file_batches: None, ..self.clone() }
     }

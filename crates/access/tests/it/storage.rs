@@ -371,7 +371,7 @@ fn a_weighted_file_whose_disk_is_full_is_tried_again_seldom_and_grows_when_there
     allocate(100);
     let first = attempts();
     allocate(900);
-    assert_eq!(attempts(), first, "nobody asks again so early");
+    assert_eq!(attempts(), first, "the full file is not asked again so early");
     allocate(1_000);
     assert!(attempts() > first, "after 1,024 extents of the others it is asked");
     disk.leave_free(None);

@@ -88,6 +88,20 @@ fn is_sealed(block: &[u8]) -> bool {
 }
 
 impl FormerIdentity {
+    /// What the header of the file at a path says; `None` if it is no copy file.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn at(disk: &dyn Disk, path: &Path) -> Result<Option<FormerIdentity>> {
+        let file = disk.open(path, OpenOptions { create_new: false, read_only: true, direct: true })?;
+        if file.size()? < BLOCK {
+            return Ok(None);
+        }
+        let mut first = AlignedBuffer::new(BLOCK_BYTES)?;
+        file.read_at(&mut first, 0)?;
+        Ok(FormerIdentity::read(&first))
+    }
+
     fn write(&self, block: &mut [u8]) {
         put(block, 0, MAGIC);
         put(block, 16, &self.owner);
@@ -149,13 +163,17 @@ impl FormerBlocks {
         })
     }
 
-    /// Opens a copy file, which reads the first block of each batch. Blocks.
+    /// Opens a copy file, which `lock` locks, and reads the first block of each batch. Blocks.
     ///
     /// # Errors
-    /// `NotFound`, `Locked`, `Io`; `Ok(None)` if it is no copy file, or a damaged one.
-    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<Arc<FormerBlocks>>> {
+    /// `NotFound`, `Io`, those of `lock`; `Ok(None)` if it is no copy file, or a damaged one.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        lock: impl FnOnce(&dyn DiskFile) -> Result<()>,
+    ) -> Result<Option<Arc<FormerBlocks>>> {
         let file = disk.open(path, OpenOptions { create_new: false, read_only: false, direct: true })?;
-        file.try_lock_exclusive()?;
+        lock(&*file)?;
         let size = file.size()?;
         if size < BLOCK {
             return Ok(None);

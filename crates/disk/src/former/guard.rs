@@ -28,7 +28,7 @@ impl std::fmt::Debug for CopyGuard {
     }
 }
 
-/// A file to which nobody writes while this lives.
+/// Exclusive use of a guard: while it lives, every write to the file waits.
 pub struct HeldGuard<'a> {
     copies: RwLockWriteGuard<'a, Vec<Arc<FormerBlocks>>>,
 }

@@ -1,3 +1,6 @@
+//! A file goes on showing what it was, whatever is written over it, and across crashes. What cannot be shown any more
+//! is lost, and never shown wrongly. Snapshots of databases over it: crate `engine`.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -6,7 +9,7 @@ use hobt_base::SplitMix64;
 use super::{CopyGuard, FormerBlocks, FormerIdentity};
 use crate::buffer::{AlignedBuffer, IoBuffer};
 use crate::disk::{Disk, DiskFile, OpenOptions};
-use crate::error::{DiskError, Operation};
+use crate::error::{DiskError, Operation, Result};
 use crate::overlay::BLOCK_BYTES;
 use crate::queue::{CompletionQueue, Direction, Request};
 use crate::simulated::{Fault, FaultKind, SimulatedConfig, SimulatedDisk};
@@ -24,6 +27,10 @@ fn any(disk: &Arc<SimulatedDisk>) -> Arc<dyn Disk> {
 
 fn open(disk: &SimulatedDisk, create_new: bool) -> Arc<dyn DiskFile> {
     disk.open(Path::new(FILE), OpenOptions { create_new, read_only: false, direct: true }).expect("opened")
+}
+
+fn reopened(disk: &Arc<SimulatedDisk>, path: &str) -> Result<Option<Arc<FormerBlocks>>> {
+    FormerBlocks::open(&any(disk), Path::new(path), |file| file.try_lock_exclusive())
 }
 
 fn filled(blocks: usize, with: u8) -> AlignedBuffer {
@@ -104,7 +111,7 @@ fn a_file_stays_what_it_was() {
                     disk.crash(seed * 100 + u64::from(step));
                     drop((guard, copy));
                     guard = CopyGuard::new(open(&disk, false));
-                    copy = FormerBlocks::open(&any(&disk), Path::new(COPY)).expect("opened").expect("a copy file");
+                    copy = reopened(&disk, COPY).expect("opened").expect("a copy file");
                     assert_eq!(copy.identity(), identity(blocks as u64, seed));
                     guard.hold().arm(Arc::clone(&copy));
                 }
@@ -159,7 +166,7 @@ fn a_full_disk_loses_the_moment_and_not_the_file() {
     assert!(copy.lost().is_some() && !disk.exists(Path::new(COPY)));
     let view = copy.view(open(&disk, false));
     assert!(view.read_at(&mut filled(1, 0), 0).is_err());
-    assert!(matches!(FormerBlocks::open(&any(&disk), Path::new(COPY)), Err(DiskError::NotFound { .. })));
+    assert!(matches!(reopened(&disk, COPY), Err(DiskError::NotFound { .. })));
 }
 
 /// Nothing is overwritten as long as a copy file that lacks it could be taken for complete after a crash.
@@ -197,18 +204,18 @@ fn a_damaged_batch_in_the_middle_is_no_end() {
     };
     // A header and a batch of two blocks each.
     damage(5);
-    let opened = FormerBlocks::open(&any(&disk), Path::new(COPY)).expect("read").expect("the last may be damaged");
+    let opened = reopened(&disk, COPY).expect("read").expect("the last may be damaged");
     assert_eq!(opened.missing(std::slice::from_ref(&(0..3))), [2]);
     drop(opened);
     damage(1);
-    assert!(FormerBlocks::open(&any(&disk), Path::new(COPY)).expect("read").is_none());
+    assert!(reopened(&disk, COPY).expect("read").is_none());
 }
 
 #[test]
 fn what_is_no_copy_file_is_none() {
     let disk = simulated();
     drop(file(&disk, 4));
-    assert!(FormerBlocks::open(&any(&disk), Path::new(FILE)).expect("read").is_none());
+    assert!(reopened(&disk, FILE).expect("read").is_none());
     let exists = FormerBlocks::create(&any(&disk), Path::new(FILE), identity(1, 1));
     assert!(matches!(exists, Err(DiskError::AlreadyExists { .. })));
 }

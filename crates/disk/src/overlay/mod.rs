@@ -11,8 +11,8 @@
 //! of a part of one copies the rest of it from the base. Slots follow one another in the order of first writes and are
 //! not used again.
 //!
-//! An overlay is for one opening: the maps are in memory only, and nothing is made durable. Whoever opens the files
-//! again makes the overlay anew. A map takes four bytes for each block of a piece of 64 that has a written one, and
+//! An overlay is for one opening: the maps are in memory only, and nothing is made durable. Each opening of the
+//! files makes it anew. A map takes four bytes for each block of a piece of 64 that has a written one, and
 //! eight bytes for each piece: at most 1/2048 of the size of its file, and 1/65536 of it.
 //!
 //! Left to others: what the first slot of the file says (the caller's), when an overlay is made and dropped.
@@ -352,7 +352,7 @@ impl DiskFile for OverlayFile {
                 Ok(parts) => gather(request, &parts, &self.base, &self.store.file, Box::new(|_| Ok(()))),
                 Err(error) => complete(request, Err(error)),
             },
-            // Writers of databases over an overlay write on their own threads; this is for whoever does not.
+            // Writers of databases over an overlay write on their own threads; this is for other callers.
             Direction::Write => {
                 let mut request = request;
                 let written = self.write_request(&mut request.buffer, request.offset);

@@ -1,3 +1,6 @@
+//! A file over another one reads and writes as a copy of it does, and the other one stays as it is. Standbys over it:
+//! crate `engine`.
+
 use std::path::Path;
 use std::sync::Arc;
 

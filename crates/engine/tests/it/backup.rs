@@ -1,17 +1,19 @@
 //! Backups and restores: what comes back, what is refused, and what a crash or a full disk in the middle leaves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::{SplitMix64, SqlError, number};
 use hobt_disk::{Disk, SimulatedDisk};
 use hobt_engine::{
-    BackupDone, BackupRequest, BackupWhat, DatabaseUse, EngineError, Instance, Opening, RecoveryModel, RestoreDone,
-    RestoreEnd, RestoreRequest, StopPoint, TailRequest, time_of_day,
+    BackupDone, BackupRequest, BackupWhat, DatabaseDescription, DatabaseUse, EngineError, Instance, Opening,
+    RecoveryModel, RestoreDone, RestoreEnd, RestoreRequest, StopPoint, TailRequest, time_of_day,
 };
 use hobt_types::Value;
 
-use crate::fixture::{check_extents, create, insert, number_of, open, row, rows, run, simulated, table, table_named};
+use crate::fixture::{
+    FOLDER, check_extents, create, insert, number_of, open, row, rows, run, simulated, table, table_named,
+};
 use crate::recovery_models::load;
 
 /// Told nothing.
@@ -164,6 +166,21 @@ pub(crate) fn shop(instance: &Instance, model: RecoveryModel) -> DatabaseUse {
 pub(crate) fn add(instance: &Instance, database: &DatabaseUse, ids: std::ops::Range<i64>) {
     let table = table(database, "t");
     run(instance, |ctx| insert(database, ctx, &table, 0, ids.map(row))).expect("inserted");
+}
+
+/// What is listed of a database.
+pub(crate) fn described(instance: &Instance, name: &str) -> DatabaseDescription {
+    instance.databases().into_iter().find(|one| one.name == name).expect("listed")
+}
+
+/// The ids in table `t` of a database.
+pub(crate) fn ids_of(instance: &Instance, name: &str) -> Vec<i64> {
+    ids(&instance.database(name).expect("online"))
+}
+
+/// Whether the instance's folder has a file.
+pub(crate) fn exists(disk: &SimulatedDisk, file: &str) -> bool {
+    disk.exists(&Path::new(FOLDER).join(file))
 }
 
 #[test]

@@ -14,7 +14,6 @@ mod filegroup_full;
 mod first_start;
 mod fixture;
 mod garbage;
-mod history_size;
 mod indexes;
 mod log_files;
 mod log_full;

@@ -1,16 +1,12 @@
 //! Snapshots of databases: what they show while their source changes, and how it is brought back to them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hobt_base::{SplitMix64, number};
-use hobt_disk::{Disk, SimulatedDisk};
-use hobt_engine::{
-    BackupWhat, DatabaseDescription, DatabaseState, DatabaseUse, EngineError, Instance, RecoveryModel,
-    SnapshotDefinition,
-};
+use hobt_engine::{BackupWhat, DatabaseState, DatabaseUse, EngineError, Instance, RecoveryModel, SnapshotDefinition};
 
-use crate::backup::{Restoring, add, assert_sound, back_up, ids, shop};
-use crate::fixture::{FOLDER, begin, insert, number_of, open, row, run, simulated, small_file, table, table_named};
+use crate::backup::{Restoring, add, assert_sound, back_up, described, exists, ids, ids_of, shop};
+use crate::fixture::{begin, insert, number_of, open, row, run, simulated, small_file, table, table_named};
 use crate::recovery_models::load;
 
 fn definition(name: &str) -> SnapshotDefinition {
@@ -23,18 +19,6 @@ fn definition(name: &str) -> SnapshotDefinition {
 
 fn snap(instance: &Instance, name: &str) -> Result<DatabaseUse, EngineError> {
     instance.create_snapshot(&definition(name))
-}
-
-fn described(instance: &Instance, name: &str) -> DatabaseDescription {
-    instance.databases().into_iter().find(|one| one.name == name).expect("listed")
-}
-
-fn ids_of(instance: &Instance, name: &str) -> Vec<i64> {
-    ids(&instance.database(name).expect("online"))
-}
-
-fn exists(disk: &SimulatedDisk, file: &str) -> bool {
-    disk.exists(&Path::new(FOLDER).join(file))
 }
 
 /// A snapshot shows what was committed at its moment, and not what was open then, whatever the source does later.

@@ -4,32 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_base::number;
-use hobt_disk::{Disk, OpenOptions, SimulatedDisk};
+use hobt_disk::{Disk, OpenOptions};
 use hobt_engine::{
-    BackupWhat, DatabaseDescription, DatabaseState, Instance, IsolationOption, RecoveryModel, RestoreEnd, StopPoint,
-    time_of_day,
+    BackupWhat, DatabaseState, Instance, IsolationOption, RecoveryModel, RestoreEnd, StopPoint, time_of_day,
 };
 use hobt_txn::StatementContext;
 
-use crate::backup::{Restoring, add, assert_sound, back_up, ids, shop};
+use crate::backup::{Restoring, add, assert_sound, back_up, described, exists, ids, ids_of, shop};
 use crate::fixture::{FOLDER, begin, insert, number_of, open, row, run, simulated, table, table_named};
 use crate::recovery_models::load;
 
 /// A restore that leaves a standby.
 fn standing_by<'a>(restoring: Restoring<'a>, file: &str) -> Restoring<'a> {
     restoring.end(RestoreEnd::Standby(PathBuf::from(file)))
-}
-
-fn described(instance: &Instance, name: &str) -> DatabaseDescription {
-    instance.databases().into_iter().find(|one| one.name == name).expect("listed")
-}
-
-fn ids_of(instance: &Instance, name: &str) -> Vec<i64> {
-    ids(&instance.database(name).expect("online"))
-}
-
-fn exists(disk: &SimulatedDisk, file: &str) -> bool {
-    disk.exists(&Path::new(FOLDER).join(file))
 }
 
 /// A statement that adds rows and has not ended.

@@ -49,7 +49,7 @@ impl LimitSettings {
         }
     }
 
-    /// The same, with reading and writing at the same time.
+    /// Also measures reading and writing at once.
     pub fn with_copies(self) -> LimitSettings {
         LimitSettings { copies: true, ..self }
     }

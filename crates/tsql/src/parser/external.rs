@@ -50,12 +50,7 @@ impl Parser<'_> {
         }
         let data_type = Some(self.data_type()?);
         let collation = if self.eat(Keyword::COLLATE) { Some(self.identifier()?) } else { None };
-        let nullable = if self.eat(Keyword::NOT) {
-            self.expect(Keyword::NULL)?;
-            Some(false)
-        } else {
-            self.eat(Keyword::NULL).then_some(true)
-        };
+        let nullable = self.nullability()?;
         Ok(ExternalColumn { name, data_type, collation, nullable })
     }
 }

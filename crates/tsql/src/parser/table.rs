@@ -368,13 +368,17 @@ impl Parser<'_> {
         let name = self.identifier()?;
         let data_type = self.data_type()?;
         let collation = if self.eat(Keyword::COLLATE) { Some(self.identifier()?) } else { None };
-        let nullable = if self.eat(Keyword::NOT) {
-            self.expect(Keyword::NULL)?;
-            Some(false)
-        } else {
-            self.eat(Keyword::NULL).then_some(true)
-        };
+        let nullable = self.nullability()?;
         Ok(AlterTableAction::AlterColumn { name, data_type, collation, nullable })
+    }
+
+    /// `NULL` or `NOT NULL` behind a column's type; `None` without either.
+    pub(super) fn nullability(&mut self) -> Result<Option<bool>> {
+        if self.eat(Keyword::NOT) {
+            self.expect(Keyword::NULL)?;
+            return Ok(Some(false));
+        }
+        Ok(self.eat(Keyword::NULL).then_some(true))
     }
 
     /// The word `COLUMN` or `CONSTRAINT` applies to the names after it, until the other word follows.

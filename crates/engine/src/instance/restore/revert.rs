@@ -49,7 +49,7 @@ impl Instance {
         self.tell_before_overwriting(&entry)?;
         let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
         let other = self.take_unused(snapshot.id).ok_or_else(in_use)?;
-        // Again, now that nobody can make a snapshot or decide on a transaction any more.
+        // Again, now that no snapshot can be made and no transaction decided any more.
         if self.registry.snapshots_of(&entry.guid).len() > 1 {
             return Err(cannot_revert("there are others"));
         }

@@ -119,9 +119,12 @@ impl Instance {
 
     /// Removes a copy file of a database that a crash has left before `master` listed its snapshot.
     fn remove_unlisted_copy(&self, path: &Path, source: &[u8; 16]) -> bool {
-        let found = FormerBlocks::open(&self.disk, path);
-        let is_one = matches!(found, Ok(Some(copy)) if copy.identity().owner == *source);
-        is_one && self.disk.remove(path).is_ok()
+        self.is_copy_of(path, source) && self.disk.remove(path).is_ok()
+    }
+
+    /// Whether a file is a copy file of the database with this guid.
+    fn is_copy_of(&self, path: &Path, source: &[u8; 16]) -> bool {
+        matches!(FormerIdentity::at(&*self.disk, path), Ok(Some(found)) if found.owner == *source)
     }
 
     /// Makes the copy files and the log, and has the source pass by the copies from one moment on.
@@ -179,7 +182,7 @@ impl Instance {
                     }
                 }
             }
-            // The moment: nobody writes to any of the files.
+            // The moment: all guards are held, so no file is written to.
             let mut held: Vec<_> = copies
                 .iter()
                 .filter_map(|(id, copy)| Some((of(*id)?, copy)))
@@ -271,10 +274,7 @@ impl Instance {
             Some(Copies::Open(open)) => open.iter().any(|(_, copy)| copy.path() == path && copy.lost().is_none()),
             _ => false,
         };
-        let is_its = |path: &Path| {
-            is_held(path)
-                || matches!(FormerBlocks::open(&self.disk, path), Ok(Some(copy)) if copy.identity().owner == entry.guid)
-        };
+        let is_its = |path: &Path| is_held(path) || self.is_copy_of(path, &entry.guid);
         let (mut files, logs) = (entry.files.lock().clone(), entry.logs.lock().clone());
         files.retain(|(_, path)| is_its(path));
         self.remove_files(logs.iter().chain(&files).map(|(_, path)| path.as_path()));

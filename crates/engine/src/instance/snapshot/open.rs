@@ -1,14 +1,13 @@
 //! Opening the copies of a snapshot, and the snapshot over them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use hobt_base::FileId;
 use hobt_disk::{Disk, DiskError, FormerBlocks, OpenOptions};
 
 use super::Copies;
-use crate::data_file::{DataFile, FileProblem, LOCK_PATIENCE, LOCK_RETRY};
+use crate::data_file::{DataFile, FileProblem, lock_patiently};
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
 use crate::error::{EngineError, Result};
 use crate::instance::overlay_file::put_over;
@@ -18,7 +17,7 @@ use crate::instance::registry::{Entry, Registry};
 pub(in crate::instance) fn open_copies(disk: &Arc<dyn Disk>, paths: &[(FileId, PathBuf)], source: &[u8; 16]) -> Copies {
     let mut copies: Vec<(FileId, Arc<FormerBlocks>)> = Vec::new();
     for (id, path) in paths {
-        let copy = match open_patiently(disk, path) {
+        let copy = match FormerBlocks::open(disk, path, lock_patiently) {
             Ok(Some(copy)) => copy,
             Ok(None) => return Copies::Lost(format!("'{}' is no copy file, or damaged", path.display())),
             // A folder that is not there may be that of a volume that is not mounted yet.
@@ -39,17 +38,6 @@ pub(in crate::instance) fn open_copies(disk: &Arc<dyn Disk>, paths: &[(FileId, P
         copies.push((*id, copy));
     }
     Copies::Open(copies)
-}
-
-/// Opens a copy file. A process that was killed may hold its lock for a moment.
-fn open_patiently(disk: &Arc<dyn Disk>, path: &Path) -> std::result::Result<Option<Arc<FormerBlocks>>, DiskError> {
-    let since = Instant::now();
-    loop {
-        match FormerBlocks::open(disk, path) {
-            Err(DiskError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
-            other => return other,
-        }
-    }
 }
 
 impl Entry {

@@ -86,7 +86,7 @@ impl NewLocation {
 impl Drop for NewLocation {
     fn drop(&mut self) {
         if !self.is_kept {
-            // A folder in which somebody has put something meanwhile stays.
+            // A folder that is not empty stays: it has files of another program.
             let _all_gone = self.made.iter().rev().try_for_each(fs::remove_dir);
         }
     }
