@@ -235,7 +235,7 @@ impl Extension {
         copy.copy_from_slice(bytes);
         batch.filled += 1;
         let is_full = batch.filled == BATCH_PAGES;
-        // It is sealed when the batch is written. Nobody reads it before that.
+        // It is sealed when the batch is written. It is not read before that.
         state.copies.put(place, Copy { key, version, checksum: 0 });
         if !is_full {
             return None;

@@ -38,7 +38,8 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
     let mut files = Vec::new();
     // Names that are left out do not count. What is beyond the limit is not looked at.
     let mut add = |found: PathBuf| {
-        if found.is_file() && is_shown(&found) {
+        // A link may lead out of the folder.
+        if found.is_file() && is_shown(&found) && !(found.is_symlink() && is_of_system(&found)) {
             files.push(found);
         }
         match files.len() <= FILES_MAX {

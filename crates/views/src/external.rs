@@ -30,7 +30,7 @@ pub(super) static VIEWS: &[Definition] = &[
 ];
 
 /// Modules of a kind, by id.
-fn of_kind(snapshot: &DatabaseSnapshot, kind: ModuleKind) -> Vec<&Module> {
+pub(super) fn of_kind(snapshot: &DatabaseSnapshot, kind: ModuleKind) -> Vec<&Module> {
     let mut modules: Vec<&Module> = snapshot.modules.values().map(AsRef::as_ref).collect();
     modules.retain(|module| module.kind == kind);
     modules.sort_by_key(|module| module.id);

@@ -5,7 +5,7 @@ use hobt_interpreter::ViewContext;
 use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use crate::catalog::sorted_tables;
-use crate::external::external_tables;
+use crate::external::{external_tables, of_kind};
 use crate::indexes::keys;
 use crate::value::{NULL, datetime, row};
 use crate::{Definition, Rows, Sources};
@@ -126,7 +126,7 @@ fn tables(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
         .filter(|table| !table.is_system)
         .map(|table| row![&snapshot.name, schema_name(&snapshot, table.schema), &table.name, "BASE TABLE"])
         .collect();
-    for (module, _) in external_tables(&snapshot)? {
+    for module in of_kind(&snapshot, ModuleKind::ExternalTable) {
         rows.push(row![&snapshot.name, schema_name(&snapshot, module.schema), &module.name, "BASE TABLE"]);
     }
     let views = snapshot.modules.values().filter(|module| module.kind == ModuleKind::View);

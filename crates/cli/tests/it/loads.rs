@@ -184,6 +184,10 @@ fn defaults_identities_and_computed_columns_are_filled_as_in_sql_server() {
     world.write("d.csv", "x,,\n,2021-01-31,2.5\n");
     world.rows("BULK INSERT d FROM 'd.csv' WITH (FORMAT = 'CSV')");
     assert_eq!(world.rows("SELECT * FROM d ORDER BY b"), ["x|2020-01-31|1.3", "5|2021-01-31|2.5"]);
+    // One that is too long for its column is an error, as in an INSERT.
+    world.rows("CREATE TABLE long (a varchar(3) DEFAULT 'abcdef', b int)");
+    world.write("long.csv", ",1\n");
+    assert!(world.error("BULK INSERT long FROM 'long.csv' WITH (FORMAT = 'CSV')").starts_with("2628 "));
     world.rows("CREATE TABLE k (a int PRIMARY KEY, b int CHECK (b > 0))");
     world.write("k.csv", "3,1\n1,2\n2,3\n");
     world.rows("BULK INSERT k FROM 'k.csv' WITH (FORMAT = 'CSV')");

@@ -11,13 +11,15 @@ use super::view::FormerView;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{Disk, DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Result};
-use crate::overlay::{BLOCK_BYTES, BlockMap};
+use crate::overlay::{BLOCK_BYTES, BlockMap, Source, parts_of};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const MAGIC: &[u8; 16] = b"hobt former 1\n\0\0";
 const BATCH_MAGIC: &[u8; 8] = b"former b";
 /// The blocks of a batch, at most: 8 MiB.
 const BATCH_MAX: usize = 1024;
+/// Bytes that are written back by one transfer, at most.
+const STRETCH_BYTES: usize = 1 << 20;
 /// Where the numbers of a batch begin in its first block.
 const NUMBERS_AT: usize = 64;
 const _: () = assert!(NUMBERS_AT + BATCH_MAX * 4 < BLOCK_BYTES - 4, "the numbers of a batch and its checksum fit");
@@ -25,7 +27,7 @@ const _: () = assert!(NUMBERS_AT + BATCH_MAX * 4 < BLOCK_BYTES - 4, "the numbers
 /// What the header of a copy file says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FormerIdentity {
-    /// Whose file is copied.
+    /// The guid of the database of the file.
     pub owner: [u8; 16],
     /// Which of the owner's files.
     pub file: u16,
@@ -47,7 +49,7 @@ pub struct FormerBlocks {
     lost: OnceLock<String>,
     /// The copy file of a lost moment is gone, durably: from then on blocks are overwritten.
     gone: OnceLock<()>,
-    /// Nobody needs it any more.
+    /// It is dropped: nothing more is copied.
     retired: OnceLock<()>,
 }
 
@@ -206,7 +208,16 @@ impl FormerBlocks {
     /// at its path is left alone.
     pub fn retire(&self) {
         self.retired.get_or_init(|| ());
-        drop(self.writing.lock());
+        let _none_is_under_way = self.writing.lock();
+        self.release();
+    }
+
+    /// Gives back the room of the file, which is removed or about to be, and that of the map: guards keep the copy
+    /// until their file is closed.
+    fn release(&self) {
+        // A file that keeps its room has it until it is closed.
+        let _kept = self.file.set_size(0);
+        *self.map.write() = BlockMap::default();
     }
 
     /// Whether nothing more is copied.
@@ -228,16 +239,21 @@ impl FormerBlocks {
             let source = std::io::Error::other(why.to_owned());
             return Err(DiskError::new(Operation::Read, &self.path, None, source));
         }
-        let mut buffer = AlignedBuffer::new(BLOCK_BYTES)?;
-        for block in 0..self.identity.blocks {
-            let slot = self.map.read().get(block);
-            if let Some(slot) = slot {
-                self.file.read_at(&mut buffer, u64::from(slot) * BLOCK)?;
-                now.write_at(&buffer, block * BLOCK)?;
+        let (size, mut buffer) = (self.identity.blocks * BLOCK, AlignedBuffer::new(STRETCH_BYTES)?);
+        for stretch in (0..size).step_by(STRETCH_BYTES) {
+            let bytes = (size - stretch).min(STRETCH_BYTES as u64) as usize;
+            let parts = parts_of(&self.map.read(), size, stretch, bytes);
+            let mut at = stretch;
+            for part in parts {
+                if part.source == Source::Store {
+                    self.file.read_at(&mut buffer[..part.bytes], part.offset)?;
+                    now.write_at(&buffer[..part.bytes], at)?;
+                }
+                at += part.bytes as u64;
             }
         }
         // Pages behind the end would be found there by later growth, with positions in a log that is no more.
-        now.set_size(self.identity.blocks * BLOCK)?;
+        now.set_size(size)?;
         now.sync()
     }
 
@@ -333,6 +349,7 @@ impl FormerBlocks {
         }
         self.path.parent().map_or(Ok(()), |folder| self.disk.sync_directory(folder))?;
         self.gone.get_or_init(|| ());
+        self.release();
         Ok(())
     }
 }

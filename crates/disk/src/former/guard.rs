@@ -15,7 +15,7 @@ use crate::statistics::FileStatistics;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A file whose blocks are copied before they are overwritten, for each copy that wants them.
+/// A file whose blocks are copied before they are overwritten, for each copy that does not have them yet.
 pub struct CopyGuard {
     inner: Arc<dyn DiskFile>,
     /// Held shared by every write.
@@ -42,7 +42,7 @@ impl std::fmt::Debug for HeldGuard<'_> {
 impl HeldGuard<'_> {
     /// From now on what is overwritten is copied before.
     pub fn arm(&mut self, copy: Arc<FormerBlocks>) {
-        self.copies.retain(|copy| !copy.is_over());
+        self.copies.retain(|other| !other.is_over() && !Arc::ptr_eq(other, &copy));
         self.copies.push(copy);
     }
 }

@@ -13,8 +13,9 @@
 //!
 //! A copy file is a header and batches, one behind the other: a block with the numbers of the copied blocks and
 //! checksums, and the blocks. A batch is durable before the first of its blocks is overwritten, and before the next
-//! one begins. So at an opening the first batch that does not check ends the file, and nothing of it is needed. The
-//! blocks of earlier batches need not be read for that.
+//! one begins. So at an opening the first batch that does not check ends the file, and nothing of it is needed,
+//! unless batches follow it: then it is damaged, and the moment lost. The blocks of earlier batches need not be read
+//! for that.
 //!
 //! If a copy fails, the copy file is removed, durably, and the write goes on: the moment is lost, and the file is not
 //! held up by a copy of it.

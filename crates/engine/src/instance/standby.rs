@@ -92,7 +92,7 @@ impl Instance {
         let entry = self.restoring(name)?;
         let in_use_now = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let transition = self.take_unused(entry.id).ok_or_else(in_use_now)?;
-        if self.is_restoring_pages(name) {
+        if self.is_restoring_pages(name)? {
             return Err(EngineError::Statement(errors::BACKUP_OPTIONS_CONFLICT.with([&"page", &"standby"])));
         }
         self.close_standby(&entry);

@@ -117,7 +117,7 @@ fn damaged_pages_come_back_with_every_change_since() {
         }
         page_restore(&instance, "shop", "full.bak", &pages, RestoreEnd::NoRecovery).expect("begun");
         assert_eq!(number_of(instance.database("shop")), number::DATABASE_RESTORING);
-        assert!(instance.is_restoring_pages("shop"));
+        assert!(instance.is_restoring_pages("shop").expect("read"));
         if has_differential && random.below(2) == 0 {
             Restoring::of("shop", "diff.bak").run(&instance).expect("restored");
         }
@@ -128,7 +128,7 @@ fn damaged_pages_come_back_with_every_change_since() {
             true => drop(Restoring::of("shop", "tail.bak").log().recovery().run(&instance).expect("restored")),
             false => instance.recover_restored("shop").expect("recovered"),
         }
-        assert!(!instance.is_restoring_pages("shop"));
+        assert!(!instance.is_restoring_pages("shop").expect("read"));
         let database = instance.database("shop").unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(ids(&database), wanted, "seed {seed}, {pages:?}");
         assert_sound(&database);
@@ -239,7 +239,7 @@ fn a_power_failure_in_the_middle_leaves_it_to_be_repeated() {
         disk.crash(after);
         disk.power_on();
         let instance = open(&disk);
-        let is_restoring = instance.is_restoring_pages("shop");
+        let is_restoring = instance.is_restoring_pages("shop").expect("read");
         restoring += u32::from(is_restoring);
         failed += u32::from(done.is_err());
         if is_restoring || done.is_err() {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use hobt_base::{FileId, PAGE_SIZE, PageId, Position, SqlError, errors};
 use hobt_catalog::name_equals;
 use hobt_engine::{
-    BackupRequest, BackupWhat, EngineError, Instance, Opening, RESTORED_PAGES_MAX, RestoreEnd, RestoreRequest,
-    SetFacts, SetKind, TailRequest,
+    BackupRequest, BackupWhat, EngineError, Instance, Opening, RestoreEnd, RestoreRequest, SetFacts, SetKind,
+    TailRequest,
 };
 use hobt_tsql::ast::{Backup, BackupDevice, Expression, Literal, OptionItem, OptionValue, TransactionName};
 
@@ -147,7 +147,7 @@ impl Maintenance<'_, '_> {
                 match instance.database(&name) {
                     Ok(database) => instance.back_up(&database, &request),
                     // Its files may be gone. Its log may not.
-                    Err(_) if is_log && (options.keeps_log || instance.is_restoring_pages(&name)) => {
+                    Err(_) if is_log && (options.keeps_log || instance.is_restoring_pages(&name).unwrap_or(false)) => {
                         instance.back_up_tail(&tail)
                     }
                     Err(error) => Err(error),
@@ -333,10 +333,6 @@ fn pages_of(backup: &Backup) -> Result<Vec<PageId>, Failure> {
                 Some(PageId::new(FileId(file), number))
             });
             pages.push(id.filter(|_| is_page(&item)).ok_or_else(wrong)?);
-            if pages.len() > RESTORED_PAGES_MAX {
-                let error = errors::RESTORED_PAGES.with([&pages.len(), &RESTORED_PAGES_MAX]);
-                return Err(error.at(item.span.position).into());
-            }
         }
     }
     Ok(pages)

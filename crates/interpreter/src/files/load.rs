@@ -11,6 +11,7 @@ use hobt_tsql::ast::{
     Identifier, Insert, InsertSource, ObjectName, Query, QueryBody, Select, SelectItem, Span, TableHint, TableSource,
     TargetName,
 };
+use hobt_types::{MaxLength, SqlType};
 
 use super::options::FileOptions;
 use super::records::format_file;
@@ -122,6 +123,17 @@ fn loaded_columns<'t>(
     Ok((columns, fields))
 }
 
+/// A type that takes all values of a kind: a default that is too long for its column is an error of the insert, and a
+/// `CAST` to the column's type would cut it.
+fn without_bound(sql_type: SqlType) -> SqlType {
+    match sql_type {
+        SqlType::Char(_) | SqlType::VarChar(_) => SqlType::VarChar(MaxLength::Max),
+        SqlType::NChar(_) | SqlType::NVarChar(_) => SqlType::NVarChar(MaxLength::Max),
+        SqlType::Binary(_) | SqlType::VarBinary(_) => SqlType::VarBinary(MaxLength::Max),
+        other => other,
+    }
+}
+
 /// The `INSERT` that a load is.
 fn insert_of(
     bulk: &BulkInsert,
@@ -145,7 +157,7 @@ fn insert_of(
         let default = default.or_else(|| column.default.as_ref().map(|default| default.definition.clone()));
         if let Some(default) = default.filter(|_| !options.keeps_nulls) {
             // COALESCE has the type of higher rank, which may be that of the default.
-            let of_column = format!("CAST(({default}) AS {})", column.sql_type);
+            let of_column = format!("CAST(({default}) AS {})", without_bound(column.sql_type));
             value = coalesce(value, hobt_tsql::parse_expression(&of_column)?, span);
         }
         names.push(name.clone());

@@ -77,7 +77,9 @@ impl Instance {
         }
         let done = self.back_up_log_alone(&entry, request);
         // While pages are restored it is restoring already, and stays as it is.
-        let is_left = request.leaves_restoring && done.is_ok() && !self.is_restoring_pages(tail.name);
+        // Where that cannot be said nothing is forgotten.
+        let is_of_pages = self.is_restoring_pages(tail.name).unwrap_or(true);
+        let is_left = request.leaves_restoring && done.is_ok() && !is_of_pages;
         let left = if is_left { self.leave_restoring(&entry) } else { Ok(()) };
         match is_left && left.is_ok() {
             true => *entry.state.lock() = EntryState::restoring(),

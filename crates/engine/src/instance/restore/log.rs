@@ -99,7 +99,7 @@ impl Instance {
         let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         while let Some(pass) = reader.next_pass().map_err(of_read)? {
-            while reader.next_data(pass, &mut buffer).map_err(of_read)?.is_some() {}
+            while reader.next_data_of(pass, &|_| false, &mut buffer).map_err(of_read)?.is_some() {}
         }
         let mut search = StopSearch::new(request.stop.as_ref());
         begin_search(log, &mut search)?;

@@ -118,10 +118,9 @@ impl Instance {
             return Err(EngineError::Statement(errors::NO_BACKUP_CHECKSUMS.error()));
         }
         let source = Source { media: &media, place: &place };
+        let is_of_pages = self.is_restoring_pages(request.name)?;
         let outcome = match (request.is_log, facts.kind) {
-            (is_log, SetKind::Log | SetKind::Differential)
-                if is_log == (facts.kind == SetKind::Log) && self.is_restoring_pages(request.name) =>
-            {
+            (is_log, SetKind::Log | SetKind::Differential) if is_log == (facts.kind == SetKind::Log) && is_of_pages => {
                 self.roll_pages(request, &source)?
             }
             (true, SetKind::Log) => self.restore_log(request, &source)?,

@@ -9,7 +9,7 @@
 //! is, and every opening of the source's files passes what it writes by them. A snapshot with a copy that has failed,
 //! or is gone at a start, is lost, which `master` says from then on.
 //!
-//! Left to others: the overlay (`standby`), reverting (`restore`).
+//! Left to others: the overlay (`overlay_file`), reverting (`restore`).
 
 mod copies;
 mod create;

@@ -134,11 +134,14 @@ impl Instance {
         })
     }
 
-    /// Whether pages of this database are being restored.
-    pub fn is_restoring_pages(&self, name: &str) -> bool {
-        let Some(entry) = self.registry.named(name) else { return false };
+    /// Whether pages of this database are being restored. Blocks on the disk.
+    ///
+    /// # Errors
+    /// A device's error.
+    pub fn is_restoring_pages(&self, name: &str) -> Result<bool> {
+        let Some(entry) = self.registry.named(name) else { return Ok(false) };
         let is_restoring = entry.state_unless_opening().is_some_and(|state| state.is_restoring());
-        is_restoring && self.read_page_restore(&entry).is_ok_and(|found| found.is_some())
+        Ok(is_restoring && self.read_page_restore(&entry)?.is_some())
     }
 
     /// Rolls the pages forward by a backup of the log, or by what a differential backup has of them and of the log.
