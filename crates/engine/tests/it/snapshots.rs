@@ -235,7 +235,8 @@ fn a_power_failure_in_the_middle_of_a_revert_leaves_it_to_be_repeated() {
             interrupted += 1;
             instance.drop_database("snap").expect_err("it has the only good pages");
             match instance.recover_restored("shop") {
-                Ok(()) => assert_eq!(ids_of(&instance, "shop").len(), 5000, "{after}: nothing was written back yet"),
+                // Nothing was written back yet, or everything.
+                Ok(()) => assert!([1500, 5000].contains(&ids_of(&instance, "shop").len()), "{after}"),
                 Err(error) => {
                     // The latter while one log takes the place of the other.
                     let number = number_of::<()>(Err(error));

@@ -79,6 +79,12 @@ impl Instance {
         let mut files = self.open_restoring(&entry)?;
         entry.pass_by(&self.registry, &files)?;
         self.leave_chain(&mut files)?;
+        // Last: from here on it can be recovered.
+        let log = self.open_restored_log(&entry)?;
+        let chain = ChainState { floor: log.end(), ..log.chain().unwrap_or_default() };
+        let noted = log.set_chain(chain).map_err(|error| EngineError::from(hobt_access::AccessError::from(error)));
+        log.close();
+        noted?;
         self.note_restoring(&entry, false)?;
         *entry.state.lock() = EntryState::Closed(files);
         drop((transition, other));
@@ -121,7 +127,8 @@ impl Instance {
         self.remove_files(gone.into_iter());
         let start = log.recovery_start().unwrap_or(hobt_log::RecoveryStart::at(log.end()));
         // As after a restore: what is written from here on is not what others restored from the same backups.
-        let chain = ChainState { floor: log.end(), ..log.chain().unwrap_or_default() };
+        // The floor says that all is not done yet.
+        let chain = ChainState { floor: Lsn(u64::MAX), ..log.chain().unwrap_or_default() };
         let copy = LogCopy { from: log, start, end: log.end(), chain };
         let path = first.1.clone();
         let _gone = self.disk.remove(&path);
