@@ -21,6 +21,7 @@ use hobt_instruments::{Wait, WaitType};
 
 use crate::BackupError;
 use crate::facts::Guid;
+use crate::read_ahead::Pieces;
 
 /// Bytes of a block before its payload, and the unit of its length.
 pub(crate) const UNIT: usize = 4096;
@@ -28,6 +29,9 @@ pub(crate) const UNIT: usize = 4096;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// The longest block.
 const BLOCK_BYTES_MAX: usize = UNIT + PAYLOAD_BYTES_MAX;
+/// Bytes of memory for a block: so long that huge pages back it, and a transfer has few segments.
+const BUFFER_BYTES: usize = 2 << 20;
+const _: () = assert!(BLOCK_BYTES_MAX <= BUFFER_BYTES);
 /// The version that this build writes, and the latest that it reads.
 pub(crate) const VERSION: u16 = 1;
 
@@ -203,7 +207,7 @@ impl BlockBuffer {
     /// # Errors
     /// There is no memory.
     pub fn new() -> Result<BlockBuffer, BackupError> {
-        Ok(BlockBuffer { block: AlignedBuffer::new(BLOCK_BYTES_MAX)?, packed: None })
+        Ok(BlockBuffer { block: AlignedBuffer::new(BUFFER_BYTES)?, packed: None })
     }
 
     /// Room for a payload of so many bytes, aligned for direct transfers.
@@ -223,7 +227,7 @@ impl BlockBuffer {
         let mut compressed = None;
         if compresses && bytes > UNIT {
             if self.packed.is_none() {
-                self.packed = Some(AlignedBuffer::new(BLOCK_BYTES_MAX)?);
+                self.packed = Some(AlignedBuffer::new(BUFFER_BYTES)?);
             }
             let packed = self.packed.as_mut().expect("made above");
             packed.set_len(BLOCK_BYTES_MAX);
@@ -256,12 +260,29 @@ impl BlockBuffer {
     /// Reads the block that has this header, at once. Its checksum must be right.
     pub(crate) fn read_known(&mut self, file: &dyn DiskFile, header: &BlockHeader) -> Result<&[u8], BackupError> {
         let position = header.position;
-        let damaged = |what| BackupError::damaged(file.path(), position, what);
-        let (stored, payload) = (header.stored as usize, header.payload as usize);
-        self.block.set_len(block_bytes(stored));
+        self.block.set_len(header.block_bytes() as usize);
         let wait = Wait::begin(WaitType::BackupIo);
         file.read_at(&mut self.block, position).map_err(|error| cut_short(error, file, position))?;
         drop(wait);
+        self.unpack(file, header)
+    }
+
+    /// Takes the block that has this header from memory that it was read to. Its checksum must be right.
+    pub(crate) fn take_known(
+        &mut self,
+        file: &dyn DiskFile,
+        header: &BlockHeader,
+        pieces: &Pieces,
+    ) -> Result<&[u8], BackupError> {
+        self.block.set_len(header.block_bytes() as usize);
+        pieces.copy_to(&mut self.block);
+        self.unpack(file, header)
+    }
+
+    /// Checks the block that is in memory, and returns its payload as it was before it was compressed.
+    fn unpack(&mut self, file: &dyn DiskFile, header: &BlockHeader) -> Result<&[u8], BackupError> {
+        let damaged = |what| BackupError::damaged(file.path(), header.position, what);
+        let (stored, payload) = (header.stored as usize, header.payload as usize);
         if BlockHeader::read(&self.block) != Ok(*header) {
             return Err(damaged("a block has changed"));
         }
@@ -273,7 +294,7 @@ impl BlockBuffer {
             return Ok(&self.block[UNIT..UNIT + payload]);
         }
         if self.packed.is_none() {
-            self.packed = Some(AlignedBuffer::new(BLOCK_BYTES_MAX)?);
+            self.packed = Some(AlignedBuffer::new(BUFFER_BYTES)?);
         }
         let packed = self.packed.as_mut().expect("made above");
         packed.set_len(BLOCK_BYTES_MAX);
@@ -313,7 +334,12 @@ pub(crate) fn read_header(
     let wait = Wait::begin(WaitType::BackupIo);
     file.read_at(buffer, position).map_err(|error| cut_short(error, file, position))?;
     drop(wait);
-    let header = BlockHeader::read(buffer).map_err(|none| no_block(none, file.path(), position))?;
+    header_in(buffer, file, position)
+}
+
+/// The header in the first bytes of the block at `position`. The checksum is not checked.
+pub(crate) fn header_in(bytes: &[u8], file: &dyn DiskFile, position: u64) -> Result<BlockHeader, BackupError> {
+    let header = BlockHeader::read(bytes).map_err(|none| no_block(none, file.path(), position))?;
     if header.position != position {
         return Err(BackupError::damaged(file.path(), position, "a block lies where another one belongs"));
     }

@@ -10,7 +10,9 @@ use hobt_disk::{AlignedBuffer, Disk, DiskFile, OpenOptions, SimulatedConfig, Sim
 use hobt_testing::{check_corpus, fuzz_target};
 
 use crate::block::UNIT;
-use crate::{BlockBuffer, BlockKind, Content, Guid, Media, MediaLabel, MediaWriter, Opening, SetFacts, SetReader};
+use crate::{
+    BlockBuffer, BlockKind, Content, Guid, Media, MediaLabel, MediaWriter, Opening, Reading, SetFacts, SetReader,
+};
 
 /// Two buffers for blocks, each with another one to decompress to, and a few copies of an input.
 const LIMIT: (usize, usize) = (5 << 20, 8);
@@ -59,7 +61,7 @@ fn read_any_media(bytes: &[u8]) {
 
 /// Reads every block of a backup set.
 fn read_all(media: &Media, place: &crate::SetPlace) -> Result<(), crate::BackupError> {
-    let reader = SetReader::new(media, place)?;
+    let reader = SetReader::new(media, place, Reading::Whole)?;
     let mut buffer = BlockBuffer::new()?;
     while let Some(pass) = reader.next_pass()? {
         while reader.next_data(pass, &mut buffer)?.is_some() {}

@@ -19,6 +19,7 @@ mod error;
 mod facts;
 #[cfg(test)]
 mod fuzz;
+mod read_ahead;
 mod reader;
 mod set_reader;
 mod writer;
@@ -27,5 +28,5 @@ pub use block::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX};
 pub use error::BackupError;
 pub use facts::{DataFileFact, Guid, HistoryEntry, LogFileFact, MediaLabel, SetFacts, SetKind};
 pub use reader::{Media, SetPlace};
-pub use set_reader::{SavedBlock, SetReader};
+pub use set_reader::{Reading, SavedBlock, SetReader};
 pub use writer::{MediaWriter, Opening, SetWriter};

@@ -1,4 +1,4 @@
-//! Reads the blocks of one backup set. Several threads may read blocks of data at the same time.
+//! Reads the blocks of one backup set. Several threads may take blocks of data at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,9 @@ use hobt_disk::{AlignedBuffer, DiskFile};
 use parking_lot::Mutex;
 
 use crate::BackupError;
-use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, UNIT, read_header};
+use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, UNIT, header_in, read_header};
 use crate::facts::Guid;
+use crate::read_ahead::ReadAhead;
 use crate::reader::{Media, SetPlace};
 
 /// A block that was read, and checked.
@@ -20,6 +21,15 @@ pub struct SavedBlock<'a> {
     pub payload: &'a [u8],
 }
 
+/// How much of a backup set is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// All of it: it is read in order, ahead of the blocks that are taken.
+    Whole,
+    /// Blocks here and there: of the others only the headers are read.
+    Parts,
+}
+
 /// Where the reading of a file is.
 struct Cursor {
     position: u64,
@@ -27,6 +37,8 @@ struct Cursor {
     /// The header of the next block, once it was read.
     next: Option<BlockHeader>,
     unit: AlignedBuffer,
+    /// What brings the blocks, if all of them are wanted.
+    ahead: Option<ReadAhead>,
 }
 
 impl Cursor {
@@ -34,6 +46,14 @@ impl Cursor {
         self.position += block.block_bytes();
         self.ordinal += 1;
         self.next = None;
+    }
+
+    /// Fetches the unit at a position from what was read ahead. Returns whether it is there.
+    fn read_ahead(&mut self, position: u64) -> Result<bool, BackupError> {
+        let Some(ahead) = &mut self.ahead else { return Ok(false) };
+        let Some(unit) = ahead.get(position..position + UNIT as u64)? else { return Ok(false) };
+        unit.copy_to(&mut self.unit);
+        Ok(true)
     }
 }
 
@@ -62,12 +82,15 @@ impl SetReader {
     ///
     /// # Errors
     /// There is no memory.
-    pub fn new(media: &Media, place: &SetPlace) -> Result<SetReader, BackupError> {
+    pub fn new(media: &Media, place: &SetPlace, reading: Reading) -> Result<SetReader, BackupError> {
         let mut stripes = Vec::new();
-        for ((file, begin), end) in media.files().iter().zip(&place.begins).zip(&place.ends) {
+        let files = media.files();
+        for (number, file) in files.iter().enumerate() {
+            let (begin, end, behind) = (place.begins[number], place.ends[number], place.behind[number]);
             let unit = AlignedBuffer::new(UNIT)?;
-            let cursor = Mutex::new(Cursor { position: *begin, ordinal: 0, next: None, unit });
-            let stripe = Stripe { file: Arc::clone(file), end: *end, cursor };
+            let ahead = (reading == Reading::Whole).then(|| ReadAhead::new(file, begin..behind, files.len()));
+            let cursor = Mutex::new(Cursor { position: begin, ordinal: 0, next: None, unit, ahead });
+            let stripe = Stripe { file: Arc::clone(file), end, cursor };
             stripe.skip_begin(media.label().media, place.number)?;
             stripes.push(stripe);
         }
@@ -158,8 +181,17 @@ impl SetReader {
                 continue;
             }
             cursor.go_behind(&header);
+            let block = header.position..header.position + header.block_bytes();
+            let pieces = match &mut cursor.ahead {
+                Some(ahead) => ahead.get(block)?,
+                None => None,
+            };
             drop(cursor);
-            let payload = buffer.read_known(&*stripe.file, &header)?;
+            let payload = match pieces {
+                Some(pieces) => buffer.take_known(&*stripe.file, &header, &pieces)?,
+                // What cannot be read has its error here.
+                None => buffer.read_known(&*stripe.file, &header)?,
+            };
             return Ok(Some(SavedBlock { content: header.content, payload }));
         }
         Ok(None)
@@ -184,7 +216,10 @@ impl Stripe {
             return Ok(next);
         }
         let position = cursor.position;
-        let header = read_header(&*self.file, position, &mut cursor.unit)?;
+        let header = match cursor.read_ahead(position)? {
+            true => header_in(&cursor.unit, &*self.file, position)?,
+            false => read_header(&*self.file, position, &mut cursor.unit)?,
+        };
         let is_end = header.kind == BlockKind::End;
         if header.media != media
             || header.set != set

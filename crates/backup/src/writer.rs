@@ -15,6 +15,9 @@ use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, PAYLOAD_BYTES_M
 use crate::facts::{Guid, MediaLabel, SetFacts, encode};
 use crate::reader::Media;
 
+/// Room that is reserved at once: as much as a backup set has so far, but no less and no more.
+const RESERVED_BYTES: std::ops::Range<u64> = 4 << 20..1 << 30;
+
 /// What becomes of what the files hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
@@ -33,6 +36,8 @@ struct Stripe {
     position: u64,
     /// The ordinal of the next block.
     ordinal: u64,
+    /// Where the room that the file has ends.
+    reserved: u64,
 }
 
 /// A media set to which a backup set is to be written.
@@ -74,7 +79,7 @@ impl MediaWriter {
         for (place, file) in media.files().iter().enumerate() {
             let position = sets.last().map_or(media.sets_begin(place), |last| last.behind[place]);
             file.set_size(position)?;
-            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0 });
+            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0, reserved: position });
         }
         let next_set = u32::try_from(sets.len() + 1).unwrap_or(u32::MAX);
         Ok(MediaWriter { label: media.label().clone(), stripes, next_set })
@@ -87,7 +92,7 @@ impl MediaWriter {
         for (number, file) in (1..).zip(files) {
             file.set_size(0)?;
             let own = MediaLabel { stripes: count, stripe: number, ..label.clone() };
-            let mut stripe = Stripe { file, position: 0, ordinal: 0 };
+            let mut stripe = Stripe { file, position: 0, ordinal: 0, reserved: 0 };
             let header = stripe.header(BlockKind::Label, own.media, 0, number);
             put_facts(&mut stripe, &mut buffer, header, &encode(&own))?;
             stripe.file.sync()?;
@@ -137,6 +142,22 @@ impl MediaWriter {
 }
 
 impl Stripe {
+    /// Reserves room up to `end`, and for what follows: writes that make a file longer wait for each other. The end
+    /// block is written when the room that is left over is given back.
+    fn reserve(&mut self, begin: u64, end: u64) {
+        if end <= self.reserved {
+            return;
+        }
+        let step = (end - begin).clamp(RESERVED_BYTES.start, RESERVED_BYTES.end);
+        // Most of the room that is left stays free for files that grow meanwhile.
+        let has_room = self.file.device_free_bytes().is_ok_and(|free| free / 8 >= step);
+        // The write itself finds out whether there is enough.
+        self.reserved = match has_room && self.file.set_size(end + step).is_ok() {
+            true => end + step,
+            false => u64::MAX,
+        };
+    }
+
     /// The header of its next block.
     fn header(&self, kind: BlockKind, media: Guid, set: u32, stripe: u16) -> BlockHeader {
         BlockHeader {
@@ -214,11 +235,18 @@ impl SetWriter {
             let header = BlockHeader { content, ..stripe.header(kind, self.media, self.set, number) };
             stripe.position += packed.bytes();
             stripe.ordinal += 1;
+            let position = stripe.position;
+            stripe.reserve(self.begins[place], position);
             (Arc::clone(&stripe.file), header)
         };
         self.stored.fetch_add(packed.bytes(), Ordering::Relaxed);
         self.payload.fetch_add(bytes as u64, Ordering::Relaxed);
         packed.write(&*file, header)
+    }
+
+    /// The files that blocks are written to.
+    pub fn files(&self) -> Vec<Arc<dyn DiskFile>> {
+        self.stripes.iter().map(|stripe| Arc::clone(&stripe.lock().file)).collect()
     }
 
     /// Bytes of the blocks so far, and of what they hold.
@@ -235,6 +263,8 @@ impl SetWriter {
         let payload = encode(facts);
         let mut stripes: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
         for stripe in &stripes {
+            // Nothing may lie behind the end block.
+            stripe.file.set_size(stripe.position)?;
             stripe.file.sync()?;
         }
         let ends: Vec<u64> = stripes.iter().map(|stripe| stripe.position).collect();
@@ -245,7 +275,8 @@ impl SetWriter {
         }
         for (place, stripe) in stripes.iter().enumerate() {
             let number = u16::try_from(place + 1).expect("at most 64 files");
-            let begin = Stripe { file: Arc::clone(&stripe.file), position: self.begins[place], ordinal: 0 };
+            let position = self.begins[place];
+            let begin = Stripe { file: Arc::clone(&stripe.file), position, ordinal: 0, reserved: position };
             let header = begin.header(BlockKind::Begin, self.media, self.set, number);
             buffer.payload_mut(self.begin_payload.len()).copy_from_slice(&self.begin_payload);
             let packed = buffer.pack(self.begin_payload.len(), false)?;

@@ -524,6 +524,7 @@ errors! {
     CANNOT_REVERT(3137, 16) "Database cannot be reverted. Either the primary or the snapshot names are improperly \
         specified, all other snapshots have not been dropped, or there are missing files: {}.";
     BACKUP_OF_TEMPDB(3147, 16) "Backup and restore operations are not allowed on database {}.";
+    ALREADY_RECOVERED(3153, 16) "The database is already fully recovered.";
     RESTORE_OTHER_DATABASE(3154, 16) "The backup set holds a backup of a database other than the existing '{}' \
         database.";
     RESTORE_FILE_PLACE(3156, 16) "File '{}' cannot be restored to '{}'. Use WITH MOVE to identify a valid location \

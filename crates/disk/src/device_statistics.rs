@@ -8,6 +8,7 @@ use crate::queue::Direction;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The least transfer that counts, in bytes.
@@ -65,13 +66,16 @@ pub struct DeviceStatistics {
     number: u64,
     /// Transfers are recorded by the model's times ([`DeviceStatistics::record`]), not as they are seen to end.
     is_modelled: bool,
+    /// Of any size.
+    in_flight: AtomicU32,
     reads: Mutex<Busy>,
     writes: Mutex<Busy>,
 }
 
 impl DeviceStatistics {
     pub(crate) fn new(number: u64) -> DeviceStatistics {
-        DeviceStatistics { number, is_modelled: false, reads: Mutex::default(), writes: Mutex::default() }
+        let (in_flight, reads, writes) = Default::default();
+        DeviceStatistics { number, is_modelled: false, in_flight, reads, writes }
     }
 
     /// Those of a device with a model.
@@ -89,6 +93,11 @@ impl DeviceStatistics {
         self.of(direction).lock().rate
     }
 
+    /// Transfers of any size that are under way, of all files of the device; none on a simulated one.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
     fn of(&self, direction: Direction) -> &Mutex<Busy> {
         match direction {
             Direction::Read => &self.reads,
@@ -98,6 +107,9 @@ impl DeviceStatistics {
 
     /// A transfer begins.
     pub(crate) fn begin(&self, direction: Direction, bytes: u64, now: Instant) {
+        if !self.is_modelled {
+            self.in_flight.fetch_add(1, Relaxed);
+        }
         if bytes < LARGE_BYTES || self.is_modelled {
             return;
         }
@@ -108,6 +120,9 @@ impl DeviceStatistics {
 
     /// A transfer that began ends. Its bytes count if it succeeded.
     pub(crate) fn end(&self, direction: Direction, bytes: u64, ok: bool, now: Instant) {
+        if !self.is_modelled {
+            self.in_flight.fetch_sub(1, Relaxed);
+        }
         if bytes < LARGE_BYTES || self.is_modelled {
             return;
         }

@@ -7,6 +7,7 @@ use hobt_access::AccessError;
 use hobt_base::{SqlError, errors};
 use hobt_catalog::CatalogError;
 use hobt_disk::{DiskError, Operation};
+use hobt_log::LogError;
 use hobt_txn::VersionError;
 
 use crate::database::DatabaseState;
@@ -162,6 +163,13 @@ impl From<SqlError> for EngineError {
 impl From<AccessError> for EngineError {
     fn from(error: AccessError) -> EngineError {
         EngineError::Storage { database: String::new(), filegroup: None, error }
+    }
+}
+
+/// For users of a log alone, while its database is closed.
+impl From<LogError> for EngineError {
+    fn from(error: LogError) -> EngineError {
+        EngineError::from(AccessError::from(error))
     }
 }
 

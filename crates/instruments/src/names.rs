@@ -91,6 +91,7 @@ named! {
         LogMgrReserveAppend = "LOGMGR_RESERVE_APPEND",
         WriteCompletion = "WRITE_COMPLETION",
         BackupIo = "BACKUPIO",
+        BackupThread = "BACKUPTHREAD",
         PreemptiveCreateFile = "PREEMPTIVE_OS_CREATEFILE",
         PreemptiveDeleteFile = "PREEMPTIVE_OS_DELETEFILE",
         PreemptiveFileOps = "PREEMPTIVE_OS_FILEOPS",

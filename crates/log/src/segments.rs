@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hobt_base::Lsn;
-use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
+use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, Request};
 
 use crate::chain_state::ChainState;
 use crate::file_header::{FileHeader, SEGMENTS_START};
@@ -14,8 +14,10 @@ use crate::{LogError, LogFile};
 
 /// The fewest segments of a log file: with fewer, little would be free while one is being filled.
 const SEGMENTS_MIN: u64 = 4;
-/// Bytes of zeros written at once.
-const ZEROS_AT_ONCE: usize = 1 << 20;
+/// Bytes of zeros written at once: memory of this length is backed by huge pages, so a transfer has few segments.
+const ZEROS_AT_ONCE: usize = 2 << 20;
+/// Writes of zeros that are under way at once.
+const ZEROS_UNDER_WAY: u64 = 8;
 
 /// A log file with its header as it was last written.
 pub(crate) struct OpenFile {
@@ -294,15 +296,35 @@ pub(crate) fn create_file(
     Ok(OpenFile { disk: Arc::clone(&file.disk), header })
 }
 
+/// Writes zeros, several transfers at once, and syncs. Blocks.
 fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64) -> Result<(), LogError> {
-    let mut zeros = AlignedBuffer::new(ZEROS_AT_ONCE)?;
+    let queue = CompletionQueue::new();
     let mut done = 0;
-    while done < bytes {
+    let mut submit = |mut zeros: AlignedBuffer| {
         let step = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(ZEROS_AT_ONCE);
+        if step == 0 {
+            return;
+        }
         zeros.set_len(step);
-        disk.write_at(&zeros, start + done)?;
+        let (buffer, queue) = (IoBuffer::Owned(zeros), Arc::clone(&queue));
+        disk.submit(Request { direction: Direction::Write, offset: start + done, buffer, tag: 0, queue });
         done += step as u64;
+    };
+    let buffers = bytes.div_ceil(ZEROS_AT_ONCE as u64).min(ZEROS_UNDER_WAY);
+    for _ in 0..buffers {
+        submit(AlignedBuffer::new(ZEROS_AT_ONCE)?);
     }
-    disk.sync()?;
-    Ok(())
+    let mut failed = None;
+    while let Some(written) = queue.wait_pop() {
+        match written.result {
+            Ok(()) if failed.is_none() => written.buffer.into_owned().into_iter().for_each(&mut submit),
+            Ok(()) => {}
+            // Further writes would fail as well.
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(disk.sync()?),
+    }
 }

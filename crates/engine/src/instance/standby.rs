@@ -55,7 +55,7 @@ impl Instance {
     /// recovered over its files. A standby gets another standby file.
     ///
     /// # Errors
-    /// 3118 it does not exist, 3117 it is not being restored, 3101 it is in use, 4333 its log was not restored up to
+    /// 3118 it does not exist, 3153 it is not being restored, 3101 it is in use, 4333 its log was not restored up to
     /// where its pages may be; 1834, 5123, 5170 the path; 926 and 945 if it cannot be recovered, and then it is
     /// restoring.
     pub fn stand_by(&self, name: &str, path: &Path) -> Result<()> {
@@ -89,7 +89,7 @@ impl Instance {
 
     /// As [`Instance::stand_by`], for a path of [`Instance::place_standby_file`].
     pub(super) fn enter_standby(&self, name: &str, path: &Path) -> Result<()> {
-        let entry = self.restoring(name)?;
+        let entry = self.restoring_or(name, errors::ALREADY_RECOVERED.error())?;
         let in_use_now = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let transition = self.take_unused(entry.id).ok_or_else(in_use_now)?;
         if self.is_restoring_pages(name)? {

@@ -285,6 +285,7 @@ fn a_chain_with_a_hole_is_refused() {
     assert_eq!(number_of(log(4).run(&instance)), number::NO_SUCH_BACKUP_SET);
     instance.recover_restored("copy").expect("recovered");
     assert_eq!(number_of(log(3).run(&instance)), number::NO_ROLL_FORWARD);
+    assert_eq!(number_of(instance.recover_restored("copy")), number::ALREADY_RECOVERED);
     let copy = instance.database("copy").expect("online");
     assert_eq!(ids(&copy), (0..20).collect::<Vec<_>>());
     // The copy went another way: its log does not continue the backup of the original, nor the other way round.

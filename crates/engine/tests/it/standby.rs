@@ -180,7 +180,7 @@ fn a_standby_refuses_changes_and_what_does_not_fit_it() {
         assert_eq!(number_of(standing_by(log(1), file).run(&instance)), refusal, "{file}");
         assert_eq!(number_of(instance.stand_by("copy", Path::new(file))), refusal, "{file}");
     }
-    assert_eq!(number_of(instance.stand_by("shop", Path::new("shop.ss"))), number::NO_ROLL_FORWARD);
+    assert_eq!(number_of(instance.stand_by("shop", Path::new("shop.ss"))), number::ALREADY_RECOVERED);
     assert_eq!(ids_of(&instance, "copy").len(), 100);
     // Another file for the same standby, to a moment, and on with no file at all.
     instance.stand_by("copy", Path::new("sub/other.ss")).expect("moved");

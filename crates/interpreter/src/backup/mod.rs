@@ -184,7 +184,10 @@ impl Maintenance<'_, '_> {
             return Err(errors::RESTORE_IN_USE.error().at(position).into());
         }
         let end = options.end.clone().unwrap_or(RestoreEnd::Recovery);
-        if paths.is_empty() && !is_of_pages {
+        if paths.is_empty() && is_of_pages {
+            return Err(errors::SYNTAX.with([&"PAGE"]).at(position).into());
+        }
+        if paths.is_empty() {
             return self.recover_alone(&instance, &name, &end, position);
         }
         let user = self.batch.state.login.clone();

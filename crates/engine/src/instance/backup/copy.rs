@@ -5,23 +5,29 @@
 //! crash has left on disk.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use hobt_access::DataFile;
 use hobt_backup::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX, SetWriter};
 use hobt_base::{EXTENT_PAGES, Lsn, PAGE_SIZE, PageId, SqlError, errors};
+use hobt_instruments::processor::lower_thread_priority;
 use hobt_instruments::schedule::Mutex;
 use hobt_instruments::{Wait, WaitType};
 use hobt_log::{Log, LogReader, Record};
 use hobt_page::{PageBytes, seal, verify};
 
+use super::beside::Devices;
 use super::error::of_write;
 use crate::error::{EngineError, Result};
 
 /// Extents that are read at once.
 const PIECE_EXTENTS: u32 = 16;
 const _: () = assert!(PIECE_EXTENTS as usize * EXTENT_PAGES as usize * PAGE_SIZE <= PAYLOAD_BYTES_MAX);
+/// The time between two reports of the progress.
+const REPORT_EVERY: Duration = Duration::from_millis(50);
 /// How often a page that is torn is read again: it is being written, which takes no longer than a few reads.
 const READS_MAX: usize = 8;
 
@@ -65,6 +71,8 @@ pub(super) struct Copying<'a> {
     pub(super) refuses_damage: bool,
     /// How many threads copy.
     pub(super) workers: usize,
+    /// Whether they compress what they copy.
+    pub(super) compresses: bool,
     pub(super) observe: ObserveBackup<'a>,
     /// Bytes copied so far, and in all.
     pub(super) done: AtomicU64,
@@ -75,47 +83,14 @@ pub(super) struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies pieces, in any order. This thread reports the progress, and is one of the workers.
+    /// Copies pieces, in any order. This thread reports the progress, and is one of the workers. If they compress, it
+    /// waits for them: these have less of a busy processor than sessions, which its own priority would take from the
+    /// session for good.
     pub(super) fn copy(&self, pass: u32, pieces: &[Piece]) -> Result<()> {
-        let next = AtomicUsize::new(0);
-        let is_over = AtomicBool::new(false);
-        let run = |reports: bool| {
-            let copied = self.run(pass, pieces, &next, &is_over, reports);
-            if copied.is_err() {
-                is_over.store(true, Ordering::Relaxed);
-            }
-            copied
-        };
-        // The observer stays on this thread.
-        let (set, files) = (self.set, self.files);
-        let (database, tag, refuses) = (self.database, self.database_tag, self.refuses_damage);
-        let others = self.workers.saturating_sub(1).min(pieces.len());
-        let worker = Worker { set, files, database, tag, refuses, pass, pieces, damaged: &self.damaged };
-        std::thread::scope(|scope| {
-            let started: Vec<_> = (0..others)
-                .filter_map(|_| {
-                    let (next, is_over, done, saved) = (&next, &is_over, &self.done, &self.saved);
-                    let worker = &worker;
-                    let work = move || {
-                        let copied = worker.run(next, is_over, done, saved, &mut || Ok(()));
-                        if copied.is_err() {
-                            is_over.store(true, Ordering::Relaxed);
-                        }
-                        copied
-                    };
-                    // Without a thread the others do its part.
-                    std::thread::Builder::new().name("backup".to_owned()).spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            let own = run(true);
-            let all =
-                started.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            all.fold(own, |first, other| first.and(other))
-        })
-    }
-
-    fn run(&self, pass: u32, pieces: &[Piece], next: &AtomicUsize, is_over: &AtomicBool, reports: bool) -> Result<()> {
+        let to = self.set.files();
+        let devices = self.files.iter().map(|file| file.disk()).chain(&to);
         let worker = Worker {
+            devices: Devices::of(devices.map(|file| file.statistics().device())),
             set: self.set,
             files: self.files,
             database: self.database,
@@ -123,9 +98,55 @@ impl Copying<'_> {
             refuses: self.refuses_damage,
             pass,
             pieces,
+            next: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            done: &self.done,
+            saved: &self.saved,
             damaged: &self.damaged,
         };
-        worker.run(next, is_over, &self.done, &self.saved, &mut || if reports { self.report() } else { Ok(()) })
+        let compresses = self.compresses;
+        // The number of the first other thread.
+        let first = usize::from(!compresses || self.workers == 1);
+        let others = first..self.workers.min(first + pieces.len());
+        let (at_work, all_ended) = mpsc::channel::<Infallible>();
+        std::thread::scope(|scope| {
+            let started: Vec<_> = others
+                .filter_map(|thread| {
+                    let (worker, at_work) = (&worker, at_work.clone());
+                    let work = move || {
+                        if compresses {
+                            lower_thread_priority();
+                        }
+                        let copied = worker.run(thread, &mut || Ok(()));
+                        drop(at_work);
+                        copied
+                    };
+                    // Without a thread the others do its part.
+                    std::thread::Builder::new().name("backup".to_owned()).spawn_scoped(scope, work).ok()
+                })
+                .collect();
+            drop(at_work);
+            let own = match compresses && !started.is_empty() {
+                true => self.wait_for(&all_ended).inspect_err(|_| worker.is_over.store(true, Ordering::Relaxed)),
+                false => worker.run(0, &mut || self.report()),
+            };
+            let all =
+                started.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            all.fold(own, |first, other| first.and(other))
+        })
+    }
+
+    /// Reports the progress until no thread is at work any more.
+    fn wait_for(&self, all_ended: &mpsc::Receiver<Infallible>) -> Result<()> {
+        loop {
+            let wait = Wait::begin(WaitType::BackupThread);
+            let Err(waited) = all_ended.recv_timeout(REPORT_EVERY);
+            drop(wait);
+            self.report()?;
+            if waited == mpsc::RecvTimeoutError::Disconnected {
+                return Ok(());
+            }
+        }
     }
 
     /// Tells the observer how far it is.
@@ -141,8 +162,7 @@ impl Copying<'_> {
         let (mut first, mut filled) = (from, 0);
         let mut at = from;
         while at < until {
-            let bytes =
-                reader.bytes_from(at).map_err(|error| EngineError::from(hobt_access::AccessError::from(error)))?;
+            let bytes = reader.bytes_from(at)?;
             let wanted = bytes.len().min(usize::try_from(until.0 - at.0).unwrap_or(usize::MAX));
             if filled + wanted > PAYLOAD_BYTES_MAX {
                 self.put_log(&mut buffer, first, filled)?;
@@ -175,6 +195,7 @@ impl Copying<'_> {
 
 /// What a thread that copies needs.
 struct Worker<'a> {
+    devices: Devices,
     set: &'a SetWriter,
     files: &'a [Arc<DataFile>],
     database: &'a str,
@@ -182,25 +203,29 @@ struct Worker<'a> {
     refuses: bool,
     pass: u32,
     pieces: &'a [Piece],
+    /// The next piece.
+    next: AtomicUsize,
+    /// No further piece is begun.
+    is_over: AtomicBool,
+    done: &'a AtomicU64,
+    saved: &'a [AtomicU64],
     damaged: &'a Mutex<BTreeSet<(usize, u32)>>,
 }
 
 impl Worker<'_> {
-    fn run(
-        &self,
-        next: &AtomicUsize,
-        is_over: &AtomicBool,
-        done: &AtomicU64,
-        saved: &[AtomicU64],
-        report: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+    /// Copies pieces as the thread of this number.
+    fn run(&self, thread: usize, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.copy_all(thread, report).inspect_err(|_| self.is_over.store(true, Ordering::Relaxed))
+    }
+
+    fn copy_all(&self, thread: usize, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut buffer = BlockBuffer::new().map_err(of_write)?;
-        while !is_over.load(Ordering::Relaxed)
-            && let Some(piece) = self.pieces.get(next.fetch_add(1, Ordering::Relaxed))
-        {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let _turn = self.devices.take_turn(thread, &self.is_over);
+            let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
             self.copy_piece(piece, &mut buffer)?;
-            done.fetch_add(u64::from(piece.pages) * PAGE_SIZE as u64, Ordering::Relaxed);
-            saved[piece.file].fetch_add(piece.pages.into(), Ordering::Relaxed);
+            self.done.fetch_add(piece.bytes(), Ordering::Relaxed);
+            self.saved[piece.file].fetch_add(piece.pages.into(), Ordering::Relaxed);
             report()?;
         }
         Ok(())

@@ -6,6 +6,7 @@
 //!
 //! Left to others: the format (crate `hobt-backup`), the statement's text and messages (crate `interpreter`).
 
+mod beside;
 mod chain;
 mod copy;
 mod devices;
@@ -24,6 +25,7 @@ use hobt_access::{CopyWatch, DataFile};
 use hobt_backup::{MediaWriter, Opening, SetFacts, SetKind, SetWriter};
 use hobt_base::{EXTENT_PAGES, Lsn, PageId, errors};
 use hobt_disk::SIMULATED;
+use hobt_instruments::processor::processor_count;
 use hobt_log::{Log, LogHold, RecoveryStart, RoomFor};
 
 use super::{DatabaseUse, Instance};
@@ -37,8 +39,12 @@ pub use copy::ObserveBackup;
 pub(super) use error::of_read;
 pub use tail::TailRequest;
 
-/// Threads that copy pages.
-const WORKERS: usize = 4;
+/// Threads that copy pages, each one block at a time: so many transfers keep a disk busy.
+const WORKERS: usize = 16;
+/// Threads that compress for each processor: while one waits for the disk, another one computes.
+const COMPRESSING_PER_PROCESSOR: usize = 2;
+/// Threads that compress at most. Each has memory for two blocks.
+const COMPRESSING_MAX: usize = 32;
 /// After so many passes over what loads have written meanwhile, loads log their pages until the backup is done.
 const PASSES_BEFORE_LOGGING: u32 = 3;
 
@@ -263,7 +269,11 @@ impl Instance {
         files: &'a [Arc<DataFile>],
     ) -> Copying<'a> {
         // One thread where the order of operations is to be the same in every run.
-        let workers = if self.disk.kind() == SIMULATED { 1 } else { WORKERS };
+        let workers = match (self.disk.kind() == SIMULATED, request.compresses) {
+            (true, _) => 1,
+            (false, true) => (COMPRESSING_PER_PROCESSOR * processor_count()).min(COMPRESSING_MAX),
+            (false, false) => WORKERS,
+        };
         Copying {
             set,
             files,
@@ -271,6 +281,7 @@ impl Instance {
             database_tag: database.storage().database_tag(),
             refuses_damage: request.checks && !request.continues_after_error,
             workers,
+            compresses: request.compresses,
             observe: request.observe,
             done: AtomicU64::new(0),
             all: AtomicU64::new(0),

@@ -108,7 +108,7 @@ impl Instance {
         let kept = kept.and_then(|(facts, label, position)| {
             if !request.keeps_log && !request.is_copy_only {
                 let chain = ChainState { from: Lsn(facts.last), ..log.chain().unwrap_or_default() };
-                log.set_chain(chain).map_err(|error| EngineError::from(hobt_access::AccessError::from(error)))?;
+                log.set_chain(chain)?;
             }
             Ok((facts, label, position))
         });
@@ -184,6 +184,7 @@ impl Instance {
             database_tag: 0,
             refuses_damage: false,
             workers: 1,
+            compresses: request.compresses,
             observe: request.observe,
             done: AtomicU64::new(0),
             all: AtomicU64::new(end.0 - first.0.min(end.0)),
@@ -217,7 +218,7 @@ impl Instance {
         let fork = if chain.fork == [0; 16] { entry.guid } else { chain.fork };
         // The floor says that it is recovered next, and not merely opened.
         let chain = ChainState { from: Lsn(0), floor: chain.floor.max(LSN_FIRST), fork, ..chain };
-        let noted = log.set_chain(chain).map_err(|error| EngineError::from(hobt_access::AccessError::from(error)));
+        let noted = log.set_chain(chain);
         log.close();
         noted?;
         for file in &mut files {

@@ -1,14 +1,16 @@
 //! `RESTORE DATABASE` of a backup of the whole: makes the files, or overwrites those of another database.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use hobt_backup::{SetFacts, SetKind, SetReader};
-use hobt_base::{FileId, FilegroupId, Lsn, errors};
+use hobt_backup::{Reading, SetFacts, SetKind, SetReader};
+use hobt_base::{FileId, FilegroupId, Lsn, SqlError, errors};
 use hobt_catalog::Growth;
 use hobt_disk::SIMULATED;
-use hobt_log::ChainState;
+use hobt_log::{ChainState, Log};
 use hobt_page::{BootPage, FileHeader};
+use hobt_txn::TransactionLog;
 
 use super::list::Listing;
 use super::pages::{RestoreProgress, Target, restore_pages};
@@ -145,7 +147,7 @@ impl Instance {
     /// every page.
     fn guid_for(&self, facts: &SetFacts, existing: Option<&Entry>) -> [u8; 16] {
         let guid = facts.database_guid.0;
-        let is_taken = |entry: &std::sync::Arc<Entry>| {
+        let is_taken = |entry: &Arc<Entry>| {
             entry.guid == guid && !entry.is_snapshot() && existing.is_none_or(|existing| existing.id != entry.id)
         };
         if !self.registry.all().iter().any(is_taken) {
@@ -241,7 +243,7 @@ impl Instance {
     /// Makes the files and writes everything that the backup has.
     fn restore_files(&self, request: &RestoreRequest<'_>, source: &Source<'_>, listing: &Listing) -> Result<Outcome> {
         let facts = source.facts();
-        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let reader = SetReader::new(source.media, source.place, Reading::Whole).map_err(of_read)?;
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
         let mut files = Vec::new();
         for fact in &facts.files {
@@ -265,8 +267,21 @@ impl Instance {
             database_tag: files[0].header.database_tag(),
             is_simulated: self.disk.kind() == SIMULATED,
         };
-        let boot = restore_pages(&reader, &target, &progress)?;
-        self.restore_first_log(source, listing, &reader, &progress, Lsn(facts.last))?;
+        let (boot, log) = if target.is_simulated {
+            // One thread, so that the order of operations is the same in every run.
+            (restore_pages(&reader, &target, &progress)?, self.make_first_log(source, listing)?)
+        } else {
+            std::thread::scope(|scope| {
+                // Its files are filled with zeros: as long as pages, for many a database.
+                let making = scope.spawn(|| self.make_first_log(source, listing));
+                let boot = restore_pages(&reader, &target, &progress);
+                let log = making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                Ok::<_, EngineError>((boot?, log?))
+            })?
+        };
+        let filled = self.fill_first_log(source, &reader, &progress, log.log(), Lsn(facts.last));
+        log.log().close();
+        filled?;
         self.complete(listing, facts, &mut files, boot)?;
         let paths: Vec<&Path> = listing.files.iter().chain(&listing.logs).map(|(_, path)| path.as_path()).collect();
         self.sync_folders(&paths)?;
@@ -282,6 +297,15 @@ impl Instance {
         progress: &RestoreProgress<'_>,
         floor: Lsn,
     ) -> Result<()> {
+        let log = self.make_first_log(source, listing)?;
+        let filled = self.fill_first_log(source, reader, progress, log.log(), floor);
+        log.log().close();
+        filled
+    }
+
+    /// Makes the files of the log, empty, for records as they are in the backup. Blocks while they are filled with
+    /// zeros.
+    fn make_first_log(&self, source: &Source<'_>, listing: &Listing) -> Result<Arc<TransactionLog>> {
         let facts = source.facts();
         let mut plans = Vec::new();
         for fact in &facts.logs {
@@ -295,9 +319,19 @@ impl Instance {
         let making = u32::try_from(hobt_instruments::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
         let owner = self.parts.log_owner(listing.id, &listing.guid);
         let made = log_file::create_at(Lsn(facts.first), making, &*self.disk, &plans, &owner);
-        let transactions = made.map_err(|(path, error)| cannot_create(&path, &error))?;
-        let log = transactions.log();
-        let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
+        made.map_err(|(path, error)| cannot_create(&path, &error))
+    }
+
+    /// Notes what the log is, and appends the records of the backup.
+    fn fill_first_log(
+        &self,
+        source: &Source<'_>,
+        reader: &SetReader,
+        progress: &RestoreProgress<'_>,
+        log: &Arc<Log>,
+        floor: Lsn,
+    ) -> Result<()> {
+        let facts = source.facts();
         let base = if facts.kind == SetKind::Differential { &facts.base } else { &facts.guid };
         let chain = ChainState {
             from: Lsn(0),
@@ -307,14 +341,13 @@ impl Instance {
             // A differential backup is of the backup of the whole too, on which later ones build.
             base: u64::from_le_bytes(*base.0.first_chunk().expect("sixteen bytes")),
         };
-        log.set_chain(chain).map_err(failed)?;
+        log.set_chain(chain)?;
         let mut search = StopSearch::new(None);
         super::log::append_log(source, reader, log, &mut search, progress)?;
         let start = source.recovery_start();
         if start.redo < log.durable() {
-            log.set_recovery_start(start).map_err(failed)?;
+            log.set_recovery_start(start)?;
         }
-        log.close();
         Ok(())
     }
 
@@ -361,15 +394,20 @@ impl Instance {
         }
     }
 
-    /// A database that is being restored, or is a standby.
-    pub(in crate::instance) fn restoring(&self, name: &str) -> Result<std::sync::Arc<Entry>> {
+    /// A database that is being restored, or is a standby, to which more is restored.
+    pub(in crate::instance) fn restoring(&self, name: &str) -> Result<Arc<Entry>> {
+        self.restoring_or(name, errors::NO_ROLL_FORWARD.error())
+    }
+
+    /// A database that is being restored, or is a standby; any other one is refused with this error.
+    pub(in crate::instance) fn restoring_or(&self, name: &str, refusal: SqlError) -> Result<Arc<Entry>> {
         let missing = || EngineError::Statement(errors::RESTORE_NO_DATABASE.with([&name]));
         let entry = self.registry.named(name).ok_or_else(missing)?;
         let is_restoring = entry.state_unless_opening().is_some_and(|state| state.is_restoring());
         let is_standby = entry.is_standby();
         match is_restoring || is_standby {
             true => Ok(entry),
-            false => Err(EngineError::Statement(errors::NO_ROLL_FORWARD.error())),
+            false => Err(EngineError::Statement(refusal)),
         }
     }
 

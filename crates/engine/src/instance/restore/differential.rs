@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hobt_backup::SetReader;
+use hobt_backup::{Reading, SetReader};
 use hobt_base::{Lsn, errors};
 use hobt_disk::SIMULATED;
 use hobt_log::ChainState;
@@ -43,13 +43,12 @@ impl Instance {
         check_stop(request.stop.as_ref(), last_commit, Lsn(facts.last)).inspect_err(|_| log.close())?;
         self.leave_standby(entry).inspect_err(|_| log.close())?;
         // The pages are those of another time until the log of this backup is there.
-        let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
-        let noted = log.set_chain(ChainState { floor: Lsn(u64::MAX), ..chain }).map_err(failed);
+        let noted = log.set_chain(ChainState { floor: Lsn(u64::MAX), ..chain });
         log.close();
         drop(log);
         noted?;
         self.add_new_files(request, facts, entry, &mut files)?;
-        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let reader = SetReader::new(source.media, source.place, Reading::Whole).map_err(of_read)?;
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
         let mut target = Target {
             files: Default::default(),
@@ -72,7 +71,7 @@ impl Instance {
         // Last: from here on it can be recovered.
         let log = self.open_restored_log(entry)?;
         let chain = ChainState { floor: Lsn(facts.last), ..log.chain().unwrap_or_default() };
-        let noted = log.set_chain(chain).map_err(failed);
+        let noted = log.set_chain(chain);
         log.close();
         noted?;
         Ok(Outcome { ends_before_stop: request.stop.is_some() })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use hobt_backup::{BlockBuffer, SetFacts, SetReader};
+use hobt_backup::{BlockBuffer, Reading, SetFacts, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, errors};
 use hobt_disk::SIMULATED;
 use hobt_log::{ChainState, Log, LogReader, for_each_saved};
@@ -75,19 +75,18 @@ impl Instance {
         }
         self.leave_standby(entry)?;
         self.add_new_files(request, facts, entry, files)?;
-        let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
-        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let reader = SetReader::new(source.media, source.place, Reading::Whole).map_err(of_read)?;
         if facts.has_bulk {
             // The pages may have every change up to the end of this backup.
-            log.set_chain(ChainState { floor: chain.floor.max(Lsn(facts.last)), ..chain }).map_err(failed)?;
+            log.set_chain(ChainState { floor: chain.floor.max(Lsn(facts.last)), ..chain })?;
             self.restore_loaded(source, files, &reader, &progress)?;
         }
         let mut search = StopSearch::new(request.stop.as_ref());
         begin_search(log, &mut search)?;
         append_log(source, &reader, log, &mut search, &progress)?;
         let chain = log.chain().unwrap_or_default();
-        log.set_chain(ChainState { time: chain.time.max(search.last_commit), ..chain }).map_err(failed)?;
+        log.set_chain(ChainState { time: chain.time.max(search.last_commit), ..chain })?;
         // Nothing was committed in this database between its last record and the time of the backup.
         let is_passed = matches!(request.stop, Some(StopPoint::Time(time)) if facts.started > time);
         Ok(Outcome { ends_before_stop: !(search.is_reached() || is_passed) })
@@ -96,7 +95,7 @@ impl Instance {
     /// Whether a restore would stop before the end of a backup set.
     fn stops_within(&self, request: &RestoreRequest<'_>, source: &Source<'_>, log: &Arc<Log>) -> Result<bool> {
         let end = log.end();
-        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let reader = SetReader::new(source.media, source.place, Reading::Parts).map_err(of_read)?;
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         while let Some(pass) = reader.next_pass().map_err(of_read)? {
             while reader.next_data_of(pass, &|_| false, &mut buffer).map_err(of_read)?.is_some() {}
@@ -210,10 +209,9 @@ fn begin_search(log: &Arc<Log>, search: &mut StopSearch<'_>) -> Result<()> {
     if !search.is_for_mark() {
         return Ok(());
     }
-    let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
     let (mut reader, mut at) = (LogReader::forwards(log), log.retained_from());
     while at < log.end() {
-        let bytes = reader.bytes_from(at).map_err(failed)?;
+        let bytes = reader.bytes_from(at)?;
         let seen = for_each_saved(bytes, at, &mut |record| {
             search.pass(record);
             true
@@ -247,7 +245,6 @@ pub(super) fn append_log(
     search: &mut StopSearch<'_>,
     progress: &RestoreProgress<'_>,
 ) -> Result<()> {
-    let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
     let (mut at, last) = (source.facts().first, source.facts().last);
     let mut buffer = BlockBuffer::new().map_err(of_read)?;
     while at < last {
@@ -264,7 +261,7 @@ pub(super) fn append_log(
         };
         let from = end.0.clamp(at, next);
         if kept.0 > from {
-            log.append_saved(&payload[(from - at) as usize..(kept.0 - at) as usize]).map_err(failed)?;
+            log.append_saved(&payload[(from - at) as usize..(kept.0 - at) as usize])?;
         }
         progress.add(payload.len());
         progress.report()?;

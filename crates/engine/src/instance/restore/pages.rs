@@ -20,8 +20,8 @@ use super::Source;
 use crate::error::{EngineError, Result};
 use crate::instance::backup::{ObserveBackup, of_read};
 
-/// Threads that write pages.
-const WORKERS: usize = 4;
+/// Threads that write pages, each one block at a time: so many transfers keep a disk busy.
+const WORKERS: usize = 16;
 
 /// The files that pages are restored to.
 pub(super) struct Target {

@@ -12,11 +12,11 @@ impl Instance {
     /// Recovers a database that was restored: `RESTORE DATABASE … WITH RECOVERY`. Blocks.
     ///
     /// # Errors
-    /// 3118 it does not exist, 3117 it is not being restored, 3101 it is in use, 4333 its log was not restored up to
+    /// 3118 it does not exist, 3153 it is not being restored, 3101 it is in use, 4333 its log was not restored up to
     /// where its pages may be, or the pages that are being restored not up to its end, 3195 a load has filled one of
     /// these past the log; 926 and 945 if it cannot be recovered.
     pub fn recover_restored(&self, name: &str) -> Result<()> {
-        let entry = self.restoring(name)?;
+        let entry = self.restoring_or(name, errors::ALREADY_RECOVERED.error())?;
         let in_use = || EngineError::Statement(errors::RESTORE_IN_USE.error());
         let transition = self.take_unused(entry.id).ok_or_else(in_use)?;
         self.close_standby(&entry);

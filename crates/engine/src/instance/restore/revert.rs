@@ -82,7 +82,7 @@ impl Instance {
         // Last: from here on it can be recovered.
         let log = self.open_restored_log(&entry)?;
         let chain = ChainState { floor: log.end(), ..log.chain().unwrap_or_default() };
-        let noted = log.set_chain(chain).map_err(|error| EngineError::from(hobt_access::AccessError::from(error)));
+        let noted = log.set_chain(chain);
         log.close();
         noted?;
         self.note_restoring(&entry, false)?;

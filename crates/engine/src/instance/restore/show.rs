@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hobt_backup::{BlockBuffer, Media, MediaLabel, SetPlace, SetReader};
+use hobt_backup::{BlockBuffer, Media, MediaLabel, Reading, SetPlace, SetReader};
 
 use super::pages::missing_log;
 use super::{Source, check_positions, of_set};
@@ -47,7 +47,7 @@ impl Instance {
         let place = media.set(set.unwrap_or(1)).map_err(|error| of_set(error, paths))?.clone();
         check_positions(&media, &place)?;
         let source = Source { media: &media, place: &place };
-        let reader = SetReader::new(&media, &place).map_err(of_read)?;
+        let reader = SetReader::new(&media, &place, Reading::Whole).map_err(of_read)?;
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         let mut done = 0;
         let mut note = |bytes: usize| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hobt_base::Lsn;
 use hobt_log::{ChainState, Log, LogReader, RecoveryStart};
 
-use crate::error::{EngineError, Result, cannot_create};
+use crate::error::{Result, cannot_create};
 use crate::instance::Instance;
 use crate::log_file::{self, LogFilePlan, LogOwner};
 
@@ -33,28 +33,27 @@ impl Instance {
         copy: &LogCopy<'_>,
         owner: &LogOwner<'_>,
     ) -> Result<()> {
-        let failed = |error: hobt_log::LogError| EngineError::from(hobt_access::AccessError::from(error));
         // Seconds since 1970: lives of the log that is copied are not taken for lives of this one.
         let making = u32::try_from(hobt_instruments::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
         let made = log_file::create_at(copy.start.keep, making, &*self.disk, &[plan], owner);
         let made = made.map_err(|(path, error)| cannot_create(&path, &error))?;
         let log = made.log();
-        let filled = log.set_chain(copy.chain).map_err(failed).and_then(|()| {
+        let filled = log.set_chain(copy.chain).and_then(|()| {
             let mut reader = LogReader::forwards(copy.from);
             let mut at = copy.start.keep;
             while at < copy.end {
-                let bytes = reader.bytes_from(at).map_err(failed)?;
+                let bytes = reader.bytes_from(at)?;
                 let wanted = bytes.len().min(usize::try_from(copy.end.0 - at.0).unwrap_or(usize::MAX));
-                log.append_saved(&bytes[..wanted]).map_err(failed)?;
+                log.append_saved(&bytes[..wanted])?;
                 at = Lsn(at.0 + wanted as u64);
             }
             match copy.start.redo < log.durable() {
-                true => log.set_recovery_start(copy.start).map_err(failed),
+                true => log.set_recovery_start(copy.start),
                 false => Ok(()),
             }
         });
         log.close();
-        filled
+        Ok(filled?)
     }
 }
 

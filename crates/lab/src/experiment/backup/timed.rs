@@ -185,9 +185,11 @@ impl<'a> Timed<'a> {
                 kept.iter().find(|(name, ..)| *name == restore.from).expect("every backup to restore is kept");
             let statement = restore.statement(&devices(lab, restore.from, files.len()).0);
             let (database, stored) = (facts.bytes, facts.stored_bytes);
+            // Files of the log are filled with zeros when they are made.
+            let zeros: u64 = facts.logs.iter().map(|log| log.bytes).sum();
             let moved = Moved {
                 read: stored,
-                written: if restore.restores { database } else { 0 },
+                written: if restore.restores { database + zeros } else { 0 },
                 counted: if restore.restores { database } else { stored },
                 stored,
             };

@@ -269,10 +269,9 @@ impl Instance {
         if !has_all || restore.position > log.end() {
             return Err(EngineError::Statement(errors::LOG_NOT_RESTORED.error()));
         }
-        let failed = |error: hobt_log::LogError| EngineError::from(AccessError::from(error));
         let (mut reader, mut at) = (LogReader::forwards(log), restore.position);
         while at < log.end() {
-            let bytes = reader.bytes_from(at).map_err(failed)?;
+            let bytes = reader.bytes_from(at)?;
             let mut redone = Ok(());
             let next = hobt_log::for_each_saved(bytes, at, &mut |record| {
                 redone = restore.pages.redo(record);

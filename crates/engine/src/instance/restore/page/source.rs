@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
-use hobt_backup::{BlockBuffer, Content, SavedBlock, SetKind, SetReader};
+use hobt_backup::{BlockBuffer, Content, Reading, SavedBlock, SetKind, SetReader};
 use hobt_base::{FileId, Lsn, PAGE_SIZE, PageId, errors};
 use hobt_log::for_each_saved;
 use hobt_page::verify;
@@ -28,7 +28,7 @@ impl Instance {
         restore: &mut PageRestore,
     ) -> Result<()> {
         let facts = source.facts();
-        let reader = SetReader::new(source.media, source.place).map_err(of_read)?;
+        let reader = SetReader::new(source.media, source.place, Reading::Parts).map_err(of_read)?;
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
         while let Some(pass) = reader.next_pass().map_err(of_read)? {
