@@ -193,12 +193,18 @@ impl std::fmt::Debug for BlockBuffer {
 }
 
 /// A payload that is ready to be written, and its checksum.
-pub(crate) struct Packed<'a> {
+pub struct Packed<'a> {
     bytes: &'a mut AlignedBuffer,
     stored: u32,
     payload: u32,
     is_compressed: bool,
     checksum: u32,
+}
+
+impl std::fmt::Debug for Packed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packed").field("payload", &self.payload).finish_non_exhaustive()
+    }
 }
 
 impl BlockBuffer {
@@ -310,6 +316,11 @@ impl Packed<'_> {
     /// Bytes of the whole block.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// Bytes of the payload before it was compressed.
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        self.payload.into()
     }
 
     /// Writes the block with these fields; those of the payload are its own.

@@ -14,8 +14,8 @@ use crate::{
     BlockBuffer, BlockKind, Content, Guid, Media, MediaLabel, MediaWriter, Opening, Reading, SetFacts, SetReader,
 };
 
-/// Two buffers for blocks, each with another one to decompress to, and a few copies of an input.
-const LIMIT: (usize, usize) = (5 << 20, 8);
+/// A buffer for blocks with another one to decompress to, what is read ahead, and a few copies of an input.
+const LIMIT: (usize, usize) = (6 << 20, 8);
 
 fuzz_target!(media, LIMIT, read_any_media);
 
@@ -85,10 +85,12 @@ fn sample(compresses: bool, sets: u64) -> Vec<u8> {
         let mut buffer = BlockBuffer::new().expect("memory");
         buffer.payload_mut(8192).fill(number as u8);
         let content = Content { file: 1, pass: 0, first: 8, count: 1 };
-        set.put(BlockKind::Data, content, &mut buffer, 8192).expect("put");
+        let packed = set.pack(&mut buffer, 8192).expect("memory");
+        set.put(BlockKind::Data, content, packed).expect("put");
         buffer.payload_mut(100).fill(3);
         let content = Content { file: 0, pass: 0, first: 4096, count: 100 };
-        set.put(BlockKind::Log, content, &mut buffer, 100).expect("put");
+        let packed = set.pack(&mut buffer, 100).expect("memory");
+        set.put(BlockKind::Log, content, packed).expect("put");
         set.finish(&facts).expect("finished");
     }
     let mut bytes = AlignedBuffer::new(file.size().expect("a size") as usize).expect("memory");

@@ -24,7 +24,7 @@ mod reader;
 mod set_reader;
 mod writer;
 
-pub use block::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX};
+pub use block::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX, Packed};
 pub use error::BackupError;
 pub use facts::{DataFileFact, Guid, HistoryEntry, LogFileFact, MediaLabel, SetFacts, SetKind};
 pub use reader::{Media, SetPlace};

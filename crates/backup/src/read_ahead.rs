@@ -111,7 +111,8 @@ impl ReadAhead {
                 self.front = wanted.start;
                 break;
             }
-            // A read that is under way has memory. It is waited for, so that there is never more than for the window.
+            // A read that is under way has memory. It is waited for, so that there is memory for the window alone, and for
+            // parts that are still being copied from.
             let _left_behind = self.wait_for(0);
             self.window.pop_front();
             self.front += PART_BYTES;

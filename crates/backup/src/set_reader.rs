@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hobt_disk::{AlignedBuffer, DiskFile};
-use parking_lot::Mutex;
+use hobt_instruments::{Wait, WaitType};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::BackupError;
 use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, UNIT, header_in, read_header};
@@ -171,7 +172,7 @@ impl SetReader {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for step in 0..self.stripes.len() {
             let stripe = &self.stripes[(turn + step) % self.stripes.len()];
-            let mut cursor = stripe.cursor.lock();
+            let mut cursor = stripe.lock();
             let mut header = stripe.peek(&mut cursor, self.media, self.set)?;
             while is_next(&header) && !is_wanted(&header.content) {
                 cursor.go_behind(&header);
@@ -199,6 +200,14 @@ impl SetReader {
 }
 
 impl Stripe {
+    /// The cursor. Another thread that has it may be waiting for the device.
+    fn lock(&self) -> MutexGuard<'_, Cursor> {
+        self.cursor.try_lock().unwrap_or_else(|| {
+            let _wait = Wait::begin(WaitType::BackupIo);
+            self.cursor.lock()
+        })
+    }
+
     /// Goes behind the begin block, which was checked when the set was listed.
     fn skip_begin(&self, media: Guid, set: u32) -> Result<(), BackupError> {
         let mut cursor = self.cursor.lock();

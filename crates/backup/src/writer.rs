@@ -5,18 +5,20 @@
 //! backup set with an end has everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hobt_disk::DiskFile;
 use parking_lot::Mutex;
 
 use crate::BackupError;
-use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, PAYLOAD_BYTES_MAX};
+use crate::block::{BlockBuffer, BlockHeader, BlockKind, Content, PAYLOAD_BYTES_MAX, Packed};
 use crate::facts::{Guid, MediaLabel, SetFacts, encode};
 use crate::reader::Media;
 
-/// Room that is reserved at once: as much as a backup set has so far, but no less and no more.
-const RESERVED_BYTES: std::ops::Range<u64> = 4 << 20..1 << 30;
+/// Room that is reserved at once, at least. It is as much as the backup set has so far.
+const RESERVED_BYTES_MIN: u64 = 4 << 20;
+/// Room that is reserved at once, at most.
+const RESERVED_BYTES_MAX: u64 = 1 << 30;
 
 /// What becomes of what the files hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +38,8 @@ struct Stripe {
     position: u64,
     /// The ordinal of the next block.
     ordinal: u64,
-    /// Where the room that the file has ends.
-    reserved: u64,
+    /// Where the room that was reserved ends; `None` if no more is reserved.
+    reserved: Option<u64>,
 }
 
 /// A media set to which a backup set is to be written.
@@ -79,7 +81,7 @@ impl MediaWriter {
         for (place, file) in media.files().iter().enumerate() {
             let position = sets.last().map_or(media.sets_begin(place), |last| last.behind[place]);
             file.set_size(position)?;
-            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0, reserved: position });
+            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0, reserved: Some(position) });
         }
         let next_set = u32::try_from(sets.len() + 1).unwrap_or(u32::MAX);
         Ok(MediaWriter { label: media.label().clone(), stripes, next_set })
@@ -92,7 +94,7 @@ impl MediaWriter {
         for (number, file) in (1..).zip(files) {
             file.set_size(0)?;
             let own = MediaLabel { stripes: count, stripe: number, ..label.clone() };
-            let mut stripe = Stripe { file, position: 0, ordinal: 0, reserved: 0 };
+            let mut stripe = Stripe { file, position: 0, ordinal: 0, reserved: Some(0) };
             let header = stripe.header(BlockKind::Label, own.media, 0, number);
             put_facts(&mut stripe, &mut buffer, header, &encode(&own))?;
             stripe.file.sync()?;
@@ -137,6 +139,7 @@ impl MediaWriter {
             next: AtomicUsize::new(0),
             stored: AtomicU64::new(0),
             payload: AtomicU64::new(0),
+            is_complete: AtomicBool::new(false),
         })
     }
 }
@@ -145,17 +148,15 @@ impl Stripe {
     /// Reserves room up to `end`, and for what follows: writes that make a file longer wait for each other. The end
     /// block is written when the room that is left over is given back.
     fn reserve(&mut self, begin: u64, end: u64) {
-        if end <= self.reserved {
+        if self.reserved.is_none_or(|reserved| end <= reserved) {
             return;
         }
-        let step = (end - begin).clamp(RESERVED_BYTES.start, RESERVED_BYTES.end);
+        let step = (end - begin).clamp(RESERVED_BYTES_MIN, RESERVED_BYTES_MAX);
         // Most of the room that is left stays free for files that grow meanwhile.
         let has_room = self.file.device_free_bytes().is_ok_and(|free| free / 8 >= step);
-        // The write itself finds out whether there is enough.
-        self.reserved = match has_room && self.file.set_size(end + step).is_ok() {
-            true => end + step,
-            false => u64::MAX,
-        };
+        let is_reserved = has_room && self.file.reserve(end + step).unwrap_or(false);
+        // Without it the writes make the file longer, and find out whether there is room.
+        self.reserved = is_reserved.then_some(end + step);
     }
 
     /// The header of its next block.
@@ -193,7 +194,8 @@ fn put_facts(
     packed.write(&*stripe.file, header)
 }
 
-/// A backup set that is being written. Any thread may put blocks.
+/// A backup set that is being written. Any thread may put blocks. If it is dropped before it is complete, its files are
+/// as they were before it.
 pub struct SetWriter {
     media: Guid,
     set: u32,
@@ -206,6 +208,19 @@ pub struct SetWriter {
     next: AtomicUsize,
     stored: AtomicU64,
     payload: AtomicU64,
+    is_complete: AtomicBool,
+}
+
+impl Drop for SetWriter {
+    fn drop(&mut self) {
+        if self.is_complete.load(Ordering::Relaxed) {
+            return;
+        }
+        for (stripe, begin) in self.stripes.iter_mut().zip(&self.begins) {
+            // What is left is room that is lost until the next backup goes there, and nothing worse.
+            let _left = stripe.get_mut().file.set_size(*begin);
+        }
+    }
 }
 
 impl std::fmt::Debug for SetWriter {
@@ -215,19 +230,19 @@ impl std::fmt::Debug for SetWriter {
 }
 
 impl SetWriter {
-    /// Writes a block whose payload of `bytes` bytes is in the buffer. Log records are put by one thread, in order.
-    /// Blocks.
+    /// Completes the payload of `bytes` bytes that is in the buffer: compresses it, if the backup set is to be.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn pack<'b>(&self, buffer: &'b mut BlockBuffer, bytes: usize) -> Result<Packed<'b>, BackupError> {
+        buffer.pack(bytes, self.compresses)
+    }
+
+    /// Writes a block. Log records are put by one thread, in order. Blocks.
     ///
     /// # Errors
     /// A device's error; the backup set cannot be completed then.
-    pub fn put(
-        &self,
-        kind: BlockKind,
-        content: Content,
-        buffer: &mut BlockBuffer,
-        bytes: usize,
-    ) -> Result<(), BackupError> {
-        let packed = buffer.pack(bytes, self.compresses)?;
+    pub fn put(&self, kind: BlockKind, content: Content, packed: Packed<'_>) -> Result<(), BackupError> {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % self.stripes.len();
         let number = u16::try_from(place + 1).expect("at most 64 files");
         let (file, header) = {
@@ -235,12 +250,12 @@ impl SetWriter {
             let header = BlockHeader { content, ..stripe.header(kind, self.media, self.set, number) };
             stripe.position += packed.bytes();
             stripe.ordinal += 1;
-            let position = stripe.position;
-            stripe.reserve(self.begins[place], position);
+            let end = stripe.position;
+            stripe.reserve(self.begins[place], end);
             (Arc::clone(&stripe.file), header)
         };
         self.stored.fetch_add(packed.bytes(), Ordering::Relaxed);
-        self.payload.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.payload.fetch_add(packed.payload_bytes(), Ordering::Relaxed);
         packed.write(&*file, header)
     }
 
@@ -276,13 +291,75 @@ impl SetWriter {
         for (place, stripe) in stripes.iter().enumerate() {
             let number = u16::try_from(place + 1).expect("at most 64 files");
             let position = self.begins[place];
-            let begin = Stripe { file: Arc::clone(&stripe.file), position, ordinal: 0, reserved: position };
+            let begin = Stripe { file: Arc::clone(&stripe.file), position, ordinal: 0, reserved: Some(position) };
             let header = begin.header(BlockKind::Begin, self.media, self.set, number);
             buffer.payload_mut(self.begin_payload.len()).copy_from_slice(&self.begin_payload);
             let packed = buffer.pack(self.begin_payload.len(), false)?;
             packed.write(&*stripe.file, BlockHeader { link: ends[place], ..header })?;
             stripe.file.sync()?;
         }
+        self.is_complete.store(true, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
+
+    use super::*;
+
+    const BLOCKS: u64 = 20;
+
+    fn writer(disk: &SimulatedDisk) -> (Arc<dyn DiskFile>, SetWriter) {
+        let options = OpenOptions { create_new: true, direct: true, ..OpenOptions::default() };
+        let file = disk.open(Path::new("/any.bak"), options).expect("a new file");
+        let label = MediaLabel { media: Guid([7; 16]), ..MediaLabel::default() };
+        let media = MediaWriter::open(vec![Arc::clone(&file)], Opening::Format, label).expect("open");
+        (file, media.begin(&SetFacts::default(), false).expect("begun"))
+    }
+
+    fn put(set: &SetWriter) -> Result<(), BackupError> {
+        let mut buffer = BlockBuffer::new()?;
+        buffer.payload_mut(PAYLOAD_BYTES_MAX).fill(5);
+        let packed = set.pack(&mut buffer, PAYLOAD_BYTES_MAX)?;
+        set.put(BlockKind::Data, Content::default(), packed)
+    }
+
+    /// Room is reserved ahead, and nothing of it is left behind the end block; nor is anything of a backup set that is
+    /// given up.
+    #[test]
+    fn room_that_is_left_over_is_given_back() {
+        for is_finished in [true, false] {
+            let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory");
+            let (file, set) = writer(&disk);
+            let begin = set.begins[0];
+            for _ in 0..BLOCKS {
+                put(&set).expect("put");
+            }
+            assert!(file.size().expect("a size") > begin + (BLOCKS + 1) * PAYLOAD_BYTES_MAX as u64);
+            if is_finished {
+                set.finish(&SetFacts::default()).expect("finished");
+                let media = Media::open(vec![Arc::clone(&file)]).expect("a media set");
+                assert!(media.sets().len() == 1 && !media.is_cut_short());
+            }
+            drop(set);
+            assert_eq!(file.size().expect("a size") == begin, !is_finished);
+        }
+    }
+
+    /// Where no room can be reserved, blocks are written as long as there is room for them.
+    #[test]
+    fn blocks_need_no_reserved_room() {
+        let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory");
+        let (file, set) = writer(&disk);
+        disk.inject(Fault::once(Operation::SetSize, 0, FaultKind::Error(28)));
+        for _ in 0..BLOCKS {
+            put(&set).expect("put");
+        }
+        set.finish(&SetFacts::default()).expect("finished");
+        assert_eq!(Media::open(vec![file]).expect("a media set").sets().len(), 1);
     }
 }

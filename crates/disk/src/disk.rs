@@ -100,6 +100,15 @@ pub trait DiskFile: Send + Sync {
     /// `NoSpace`, `Poisoned`, `Io`.
     fn set_size(&self, bytes: u64) -> Result<()>;
 
+    /// Grows the file with allocated zeroes if the file system does so without writing them. Returns whether it did;
+    /// otherwise the file is unchanged.
+    ///
+    /// # Errors
+    /// As [`DiskFile::set_size`].
+    fn reserve(&self, _bytes: u64) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Fills `buffer` from `offset` on. Blocks. Records no wait: the caller knows what it waits for.
     ///
     /// # Errors

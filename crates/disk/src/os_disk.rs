@@ -159,6 +159,10 @@ impl<B: Backend> DiskFile for OpenFile<B> {
         self.file.set_size(bytes)
     }
 
+    fn reserve(&self, bytes: u64) -> Result<bool> {
+        self.file.reserve(bytes)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_at(buffer, offset)
     }

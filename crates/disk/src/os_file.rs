@@ -105,11 +105,24 @@ impl OsFile {
         if bytes <= before {
             return self.file.set_len(bytes).map_err(|error| self.error(Operation::SetSize, error));
         }
-        allocate(&self.file, before, bytes).map_err(|error| {
-            // Frees what was allocated before the device was full. If that fails too, the first error says more.
-            let _ = self.file.set_len(before);
-            self.error(Operation::SetSize, error)
-        })
+        allocate(&self.file, before, bytes).map_err(|error| self.not_grown(before, error))
+    }
+
+    /// As [`OsFile::set_size`], if the file system does not write the zeroes.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<bool> {
+        self.check_writable()?;
+        let _wait = Wait::begin(WaitType::PreemptiveFileOps);
+        let before = self.size()?;
+        if bytes <= before {
+            return Ok(true);
+        }
+        reserve(&self.file, before, bytes).map_err(|error| self.not_grown(before, error))
+    }
+
+    fn not_grown(&self, before: u64, error: io::Error) -> DiskError {
+        // Frees what was allocated before the device was full. If that fails too, the first error says more.
+        let _ = self.file.set_len(before);
+        self.error(Operation::SetSize, error)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
@@ -431,28 +444,33 @@ fn open_file(path: &Path, options: OpenOptions) -> io::Result<(File, bool)> {
 }
 
 /// Grows a file from `before` to `bytes` so that its blocks are allocated.
-#[cfg(target_os = "linux")]
 fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
+    if reserve(file, before, bytes)? { Ok(()) } else { fill_with_zeroes(file, before, bytes) }
+}
+
+/// Grows a file from `before` to `bytes`, with blocks that count as zeroes. Returns whether the file system can do that.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, before: u64, bytes: u64) -> io::Result<bool> {
     let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);
     let start = libc::off_t::try_from(before).map_err(too_large)?;
     let length = libc::off_t::try_from(bytes - before).map_err(too_large)?;
     loop {
         // SAFETY: fallocate touches no memory of ours; the descriptor is open as long as `file`.
         if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, length) } == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return fill_with_zeroes(file, before, bytes),
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
             _ => return Err(error),
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
-    fill_with_zeroes(file, before, bytes)
+fn reserve(_: &File, _: u64, _: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Allocates by writing zeroes, for file systems that have no other method.

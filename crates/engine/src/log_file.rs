@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hobt_base::{DatabaseId, FileId, Lsn};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, Overlay};
+use hobt_instruments::time_of_day;
 use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Recovered};
 use hobt_txn::{Settlements, TransactionLog};
 
@@ -111,17 +113,29 @@ pub(crate) fn create(
     plans: &[LogFilePlan],
     owner: &LogOwner<'_>,
 ) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
-    create_at(LSN_FIRST, 0, disk, plans, owner)
+    make((LSN_FIRST, 0), disk, plans, owner, &AtomicBool::new(false))
 }
 
-/// Like [`create`], for a log that replaces one that is gone: the lost log ended at `start` or before. `making` is as
-/// in [`Log::create_at`].
+/// Like [`create`], for a log that goes on where another one ended, at `start` or before, or that gets its records. Once
+/// it `is_over`, the caller gives the files up.
 pub(crate) fn create_at(
     start: Lsn,
-    making: u32,
     disk: &dyn Disk,
     plans: &[LogFilePlan],
     owner: &LogOwner<'_>,
+    is_over: &AtomicBool,
+) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
+    // Seconds since 1970: lives of the other log are not taken for lives of this one.
+    let making = u32::try_from(time_of_day() / 10_000_000).unwrap_or(u32::MAX);
+    make((start, making), disk, plans, owner, is_over)
+}
+
+fn make(
+    start: (Lsn, u32),
+    disk: &dyn Disk,
+    plans: &[LogFilePlan],
+    owner: &LogOwner<'_>,
+    is_over: &AtomicBool,
 ) -> Result<Arc<TransactionLog>, (PathBuf, DiskError)> {
     let mut files = Vec::with_capacity(plans.len());
     let mut failed = None;
@@ -135,7 +149,7 @@ pub(crate) fn create_at(
         }
     }
     if failed.is_none() {
-        match Log::create_at(start, making, &files, log_id(owner.guid), owner.ring_bytes) {
+        match Log::create_at(start, &files, log_id(owner.guid), owner.ring_bytes, is_over) {
             Ok(log) => return Ok(owner.transactions(log)),
             Err(error) => failed = Some((plans[0].path.clone(), of_disk(error))),
         }

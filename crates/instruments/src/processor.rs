@@ -26,15 +26,20 @@ pub fn process_cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Has threads that are as usual get more of a busy processor than the calling one, about seven times as much, from now
-/// on until it ends. Does nothing where a thread has no priority of its own, or the system refuses.
+/// Has threads with the priority that the calling one has get more of a busy processor than it, about seven times as
+/// much, from now on until it ends. Does nothing where a thread has no priority of its own.
 pub fn lower_thread_priority() {
     #[cfg(target_os = "linux")]
     {
         /// A step of niceness is worth a quarter more or less.
-        const NICENESS: libc::c_int = 9;
-        // SAFETY: takes numbers alone. On Linux the niceness is a thread's, and 0 is the calling one.
-        let _refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+        const STEPS: libc::c_int = 9;
+        const NICEST: libc::c_int = 19;
+        // SAFETY: takes and gives numbers alone. On Linux the niceness is a thread's, and 0 is the calling one. It is
+        // raised, which needs no right.
+        unsafe {
+            let own = libc::getpriority(libc::PRIO_PROCESS, 0);
+            let _raised = libc::setpriority(libc::PRIO_PROCESS, 0, (own + STEPS).min(NICEST));
+        }
     }
 }
 

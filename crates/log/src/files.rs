@@ -6,6 +6,7 @@
 //! list shows how far an interrupted removal came.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hobt_disk::{DiskError, DiskFile};
 
@@ -81,7 +82,7 @@ impl NewLogFile {
         let segments = log.segments.lock();
         let last = segments.files.iter().map(|file| file.header.place).max().unwrap_or(0);
         drop(segments);
-        create_file(file, (log.id(), 0), (last + 1, 0), LSN_FIRST).map(NewLogFile)
+        create_file(file, (log.id(), 0), (last + 1, 0), LSN_FIRST, &AtomicBool::new(false)).map(NewLogFile)
     }
 }
 

@@ -49,6 +49,8 @@ pub use truncation::TruncationWait;
 
 /// The position of the first record of a new log. Positions below it are before any log.
 pub const LSN_FIRST: Lsn = Lsn(4096);
+/// No log gets so far: positions behind it, which a file may claim, are refused by their readers.
+pub const LSN_MAX: Lsn = Lsn(1 << 54);
 /// The smallest segment.
 pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// The largest segment.

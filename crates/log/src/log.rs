@@ -6,7 +6,7 @@
 //! header, but never while a file is filled. Lock order: `checkpointing`, `writer`, `growing`, `segments`,
 //! `marks`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
@@ -157,26 +157,35 @@ impl Log {
     /// # Panics
     /// When there is no file, or the ring is smaller.
     pub fn create(files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
-        Log::create_at(LSN_FIRST, 0, files, id, ring_bytes)
+        Log::create_at((LSN_FIRST, 0), files, id, ring_bytes, &AtomicBool::new(false))
     }
 
     /// Creates a new log whose first record is to be at `start`, a multiple of 8. If an earlier log is lost, `start`
     /// lies after its end, so that the positions which pages have from that log are older than all of this one.
     /// `making` is a number that no earlier log at this place had, 0 for the first: it distinguishes the lives of this
-    /// log from theirs ([`Log::has_lived`]).
+    /// log from theirs ([`Log::has_lived`]). Once it `is_over`, the caller gives the files up, and they are not filled
+    /// any further.
     ///
     /// # Errors
     /// As [`Log::create`].
     ///
     /// # Panics
     /// As [`Log::create`], and when `start` is not such a position.
-    pub fn create_at(start: Lsn, making: u32, files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
+    pub fn create_at(
+        (start, making): (Lsn, u32),
+        files: &[LogFile],
+        id: u64,
+        ring_bytes: usize,
+        is_over: &AtomicBool,
+    ) -> Result<Log, LogError> {
         let life = u64::from(making) << LIVES_BITS;
         assert!(start >= LSN_FIRST && start.0.is_multiple_of(8), "a log begins at {start}");
         assert!(!files.is_empty(), "a log has a file");
         let count = u32::try_from(files.len()).expect("fewer files than ids");
-        let open: Result<Vec<_>, LogError> =
-            (0..).zip(files).map(|(place, file)| create_file(file, (id, life), (place, count), start)).collect();
+        let open: Result<Vec<_>, LogError> = (0..)
+            .zip(files)
+            .map(|(place, file)| create_file(file, (id, life), (place, count), start, is_over))
+            .collect();
         let writer = Writer {
             log: id,
             life,

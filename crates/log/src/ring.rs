@@ -12,6 +12,7 @@ use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, Record, first_word, length_of,
 
 /// Bits of the tail that hold the position, in words.
 const POSITION_BITS: u32 = 52;
+const _: () = assert!(crate::LSN_MAX.0 < 8 << POSITION_BITS);
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
 /// The number of an epoch, the time between two checkpoints' beginnings. It wraps only after far more checkpoints than

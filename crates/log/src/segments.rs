@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, Request};
@@ -254,17 +255,19 @@ impl Growth {
     pub(crate) fn make(&self) -> Result<(), LogError> {
         let bytes = self.segment_bytes * self.segments;
         self.disk.set_size(self.start + bytes)?;
-        fill_with_zeros(&*self.disk, self.start, bytes)
+        fill_with_zeros(&*self.disk, self.start, bytes, &AtomicBool::new(false))
     }
 }
 
 /// Creates a file of a new log: zeros, divided into segments. The zeros are written explicitly: otherwise the file
-/// system would record at each flush that a part of the file is written for the first time.
+/// system would record at each flush that a part of the file is written for the first time. That ends early once it
+/// `is_over`.
 pub(crate) fn create_file(
     file: &LogFile,
     (log, life): (u64, u64),
     (place, files): (u32, u32),
     start: Lsn,
+    is_over: &AtomicBool,
 ) -> Result<OpenFile, LogError> {
     let mut header = FileHeader {
         log,
@@ -290,19 +293,26 @@ pub(crate) fn create_file(
     let size = header.segment_bytes_for(bytes).expect("more than the smallest segment");
     header.divide(size, bytes / size);
     file.disk.set_size(header.file_bytes())?;
-    fill_with_zeros(&*file.disk, 0, header.file_bytes())?;
+    fill_with_zeros(&*file.disk, 0, header.file_bytes(), is_over)?;
     header.write_both(&*file.disk)?;
     file.disk.sync()?;
     Ok(OpenFile { disk: Arc::clone(&file.disk), header })
 }
 
-/// Writes zeros, several transfers at once, and syncs. Blocks.
-fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64) -> Result<(), LogError> {
+/// Writes zeros, several transfers at once, and syncs. Blocks. Once it `is_over`, the rest stays as the file system has
+/// allocated it: the file is given up.
+fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64, is_over: &AtomicBool) -> Result<(), LogError> {
+    let mut buffers = vec![AlignedBuffer::new(ZEROS_AT_ONCE)?];
+    while (buffers.len() as u64) < bytes.div_ceil(ZEROS_AT_ONCE as u64).min(ZEROS_UNDER_WAY)
+        && let Ok(another) = AlignedBuffer::new(ZEROS_AT_ONCE)
+    {
+        buffers.push(another);
+    }
     let queue = CompletionQueue::new();
     let mut done = 0;
     let mut submit = |mut zeros: AlignedBuffer| {
         let step = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(ZEROS_AT_ONCE);
-        if step == 0 {
+        if step == 0 || is_over.load(Ordering::Relaxed) {
             return;
         }
         zeros.set_len(step);
@@ -310,10 +320,7 @@ fn fill_with_zeros(disk: &dyn DiskFile, start: u64, bytes: u64) -> Result<(), Lo
         disk.submit(Request { direction: Direction::Write, offset: start + done, buffer, tag: 0, queue });
         done += step as u64;
     };
-    let buffers = bytes.div_ceil(ZEROS_AT_ONCE as u64).min(ZEROS_UNDER_WAY);
-    for _ in 0..buffers {
-        submit(AlignedBuffer::new(ZEROS_AT_ONCE)?);
-    }
+    buffers.into_iter().for_each(&mut submit);
     let mut failed = None;
     while let Some(written) = queue.wait_pop() {
         match written.result {

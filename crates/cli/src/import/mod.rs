@@ -70,6 +70,11 @@ struct Loaded {
 /// Runs the sub-command. Files and options are looked at before there is an instance.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     let Some((table, files)) = arguments.load.names.split_last() else { return usage("give files and a table") };
+    if table.trim_start_matches('[').starts_with('#') {
+        return usage(&format!(
+            "{table} would be gone when the import ends: .import in hobt sql loads temporary tables"
+        ));
+    }
     let looked = match Looked::at(&arguments.load, files) {
         Ok(looked) => looked,
         Err(error) => return failed(error, interrupts),

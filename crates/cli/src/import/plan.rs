@@ -194,7 +194,11 @@ fn look(
         }
     };
     if found.columns.is_empty() {
-        return Err(ImportError::Usage(format!("{} has no columns", first.display())));
+        let why = match kind {
+            FileKind::Json | FileKind::JsonLines => ": no line is a whole object, and JSON is read line by line",
+            FileKind::Csv | FileKind::Tsv | FileKind::Psv | FileKind::Parquet => "",
+        };
+        return Err(ImportError::Usage(format!("{} has no columns{why}", first.display())));
     }
     Ok(found)
 }
@@ -216,8 +220,12 @@ fn kind_of(arguments: &LoadArguments, first: &Path) -> Result<FileKind, ImportEr
     })
 }
 
-/// Checks that the files have the columns that `--types` names.
+/// Checks that the files have the columns that `--types` names, each once.
 fn check_types(found: &Found, overrides: &[TypeOverride]) -> Result<(), ImportError> {
+    let is_known = |at: usize| overrides[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&overrides[at].name));
+    if let Some(at) = (0..overrides.len()).find(|at| is_known(*at)) {
+        return Err(ImportError::Usage(format!("--types names the column '{}' twice", overrides[at].name)));
+    }
     let has = |wanted: &&TypeOverride| found.columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(&wanted.name));
     let Some(missing) = overrides.iter().find(|wanted| !has(wanted)) else { return Ok(()) };
     let names: Vec<&str> = found.columns.iter().map(|(name, _)| name.as_str()).collect();

@@ -33,6 +33,7 @@ fn sql(folder: &Path, script: &str) -> Vec<String> {
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("a.csv"), "id,name\n1,Ada\n2,Bob\n").expect("a file");
+    fs::write(folder.path().join("array.json"), "[{\"id\": 1}, {\"id\": 2}]\n").expect("a file");
     fs::write(folder.path().join("b.jsonl"), "{\"id\": 1, \"name\": \"caf\u{e9}\"}\n").expect("a file");
     folder
 }
@@ -51,6 +52,9 @@ fn a_mistake_is_known_before_an_instance_is_made() {
         (&["/proc/kmsg", "t"], "the system makes up"),
         (&["--types", "id", "a.csv", "t"], "--types"),
         (&["--types", "nothing int", "a.csv", "t"], "the column 'nothing'"),
+        (&["--types", "id int, ID bigint", "a.csv", "t"], "'ID' twice"),
+        (&["a.csv", "#t"], "#t would be gone"),
+        (&["array.json", "t"], "line by line"),
         (&["--format", "xls", "a.csv", "t"], "'xls'"),
         (&["--encoding", "klingon", "a.csv", "t"], "klingon"),
         (&["--delimiter", "", "a.csv", "t"], "--delimiter"),

@@ -240,6 +240,13 @@ impl DiskFile for RecordingFile {
         })
     }
 
+    fn reserve(&self, bytes: u64) -> Result<bool> {
+        if self.size()? < bytes {
+            self.set_size(bytes)?;
+        }
+        Ok(true)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.inner.read_at(buffer, offset)
     }

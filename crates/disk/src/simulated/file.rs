@@ -281,6 +281,13 @@ impl DiskFile for SimulatedFile {
         shared.world.powered(Operation::SetSize, &shared.path, bytes..bytes, set).map_err(failed)
     }
 
+    fn reserve(&self, bytes: u64) -> Result<bool> {
+        if self.size()? < bytes {
+            self.set_size(bytes)?;
+        }
+        Ok(true)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         schedule::point(Place::Disk);
         let shared = &self.shared;

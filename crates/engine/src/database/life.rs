@@ -25,7 +25,6 @@ use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
 use crate::recovery_progress::{Recoveries, RecoveryObserver, RecoveryReports};
-use hobt_instruments::time_of_day;
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -465,9 +464,8 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
             let plan = LogFilePlan::usual(path);
             // Pages have positions in the lost log, which must be less than all positions in the new one.
             let ended = Lsn(first.header.log_end.0.next_multiple_of(8)).max(LSN_FIRST);
-            // Seconds since 1970: no earlier replacement log has this number.
-            let making = u32::try_from(time_of_day() / 10_000_000).unwrap_or(u32::MAX);
-            let made = log_file::create_at(ended, making, &*parts.disk, &[plan], &owner).map_err(|(path, error)| {
+            let (disk, is_over) = (&*parts.disk, AtomicBool::new(false));
+            let made = log_file::create_at(ended, disk, &[plan], &owner, &is_over).map_err(|(path, error)| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
             })?;
             Ok((made, None))

@@ -19,6 +19,7 @@ mod running;
 mod snapshot;
 mod standby;
 mod start;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -55,7 +55,7 @@ pub(crate) fn back_up(
 pub(crate) struct Restoring<'a> {
     name: &'a str,
     is_log: bool,
-    paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
     set: Option<u32>,
     moves: Vec<(String, PathBuf)>,
     replaces: bool,

@@ -4,6 +4,7 @@ mod across;
 mod attach;
 mod backup;
 mod backup_faults;
+mod backup_threads;
 mod damage;
 mod databases;
 mod definitions;

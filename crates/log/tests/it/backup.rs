@@ -1,6 +1,7 @@
 //! Records that are copied out of a log, and a log made of them.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hobt_base::{Lsn, SplitMix64};
 use hobt_disk::Disk;
@@ -58,7 +59,7 @@ fn a_log_made_of_saved_records_has_them_where_they_were() {
     assert_eq!(at, end);
     assert!(visited >= 3900);
     let other = World::new(&[(8 * MIB, 8 * MIB, 64 * MIB)]);
-    let made = Log::create_at(from, 7, &other.files(true), 99, RING_BYTES).expect("made");
+    let made = Log::create_at((from, 7), &other.files(true), 99, RING_BYTES, &AtomicBool::new(false)).expect("made");
     other.disk.sync_directory(std::path::Path::new("/")).expect("the root");
     let half = pieces.len() / 2;
     pieces[..half].iter().for_each(|piece| made.append_saved(piece).expect("room"));
@@ -89,7 +90,8 @@ fn bytes_that_are_no_records_are_refused() {
     let bytes = copied(&log, first, log.end()).concat();
     for cut in 0..bytes.len() {
         let other = World::new(&[(8 * MIB, 0, 8 * MIB)]);
-        let made = Log::create_at(first, 1, &other.files(true), 99, RING_BYTES).expect("made");
+        let made =
+            Log::create_at((first, 1), &other.files(true), 99, RING_BYTES, &AtomicBool::new(false)).expect("made");
         let whole = if cut >= (second.0 - first.0) as usize { second } else { first };
         let is_between = cut == 0 || first.0 + cut as u64 == second.0;
         assert_eq!(made.append_saved(&bytes[..cut]).is_ok(), is_between, "{cut}");

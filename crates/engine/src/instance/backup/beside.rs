@@ -17,42 +17,46 @@ const SEEN_FOR: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The devices of a backup, and who uses them.
-pub(super) struct Devices {
+pub(super) struct SharedDevices {
     all: Vec<Arc<DeviceStatistics>>,
-    /// Threads of the backup that may have a transfer under way, one each.
+    /// Transfers of the backup's own that may be under way.
     active: AtomicU32,
     begun: Instant,
     /// Nanoseconds from the beginning to when others were seen last, plus one; 0 if they never were.
     seen: AtomicU64,
 }
 
-/// A thread's turn to transfer.
-pub(super) struct Turn<'a>(&'a AtomicU32);
+/// A transfer of the backup's own.
+pub(super) struct Transfer<'a>(&'a AtomicU32);
 
-impl Drop for Turn<'_> {
+impl Drop for Transfer<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Devices {
-    pub(super) fn of<'a>(devices: impl Iterator<Item = &'a Arc<DeviceStatistics>>) -> Devices {
+impl SharedDevices {
+    pub(super) fn of<'a>(devices: impl Iterator<Item = &'a Arc<DeviceStatistics>>) -> SharedDevices {
         let mut all: Vec<_> = devices.cloned().collect();
         all.sort_by_key(|device| device.number());
         all.dedup_by_key(|device| device.number());
-        Devices { all, active: AtomicU32::new(0), begun: Instant::now(), seen: AtomicU64::new(0) }
+        SharedDevices { all, active: AtomicU32::new(0), begun: Instant::now(), seen: AtomicU64::new(0) }
     }
 
-    /// Lets the thread of this number transfer, one thing at a time, while the result lives. A thread that is not among
-    /// those that go on waits before, while others are at work and nothing `is_over`.
-    pub(super) fn take_turn(&self, thread: usize, is_over: &AtomicBool) -> Turn<'_> {
+    /// Blocks the thread of this number while others are at work and nothing `is_over`, unless it is among those that go
+    /// on. It is idle by choice: no wait is recorded.
+    pub(super) fn step_back(&self, thread: usize, is_over: &AtomicBool) {
         self.look();
         while thread >= BESIDE_OTHERS && self.are_shared() && !is_over.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK_EVERY);
             self.look();
         }
+    }
+
+    /// The calling thread may have one transfer under way, while the result lives.
+    pub(super) fn transfer(&self) -> Transfer<'_> {
         self.active.fetch_add(1, Ordering::Relaxed);
-        Turn(&self.active)
+        Transfer(&self.active)
     }
 
     /// Looks whether more is under way than the backup's own threads can have.

@@ -5,9 +5,8 @@
 //! crash has left on disk.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hobt_access::DataFile;
@@ -19,9 +18,10 @@ use hobt_instruments::{Wait, WaitType};
 use hobt_log::{Log, LogReader, Record};
 use hobt_page::{PageBytes, seal, verify};
 
-use super::beside::Devices;
+use super::beside::SharedDevices;
 use super::error::of_write;
 use crate::error::{EngineError, Result};
+use crate::instance::workers::{Others, work_together};
 
 /// Extents that are read at once.
 const PIECE_EXTENTS: u32 = 16;
@@ -83,14 +83,14 @@ pub(super) struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies pieces, in any order. This thread reports the progress, and is one of the workers. If they compress, it
-    /// waits for them: these have less of a busy processor than sessions, which its own priority would take from the
-    /// session for good.
+    /// Copies pieces, in any order. This thread reports the progress, and is one of the workers. Workers that compress
+    /// have a lower priority than sessions: then this thread, which could not raise its own again, waits for them.
     pub(super) fn copy(&self, pass: u32, pieces: &[Piece]) -> Result<()> {
         let to = self.set.files();
         let devices = self.files.iter().map(|file| file.disk()).chain(&to);
+        let is_over = AtomicBool::new(false);
         let worker = Worker {
-            devices: Devices::of(devices.map(|file| file.statistics().device())),
+            devices: SharedDevices::of(devices.map(|file| file.statistics().device())),
             set: self.set,
             files: self.files,
             database: self.database,
@@ -99,7 +99,7 @@ impl Copying<'_> {
             pass,
             pieces,
             next: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
+            is_over: &is_over,
             done: &self.done,
             saved: &self.saved,
             damaged: &self.damaged,
@@ -108,42 +108,27 @@ impl Copying<'_> {
         // The number of the first other thread.
         let first = usize::from(!compresses || self.workers == 1);
         let others = first..self.workers.min(first + pieces.len());
-        let (at_work, all_ended) = mpsc::channel::<Infallible>();
-        std::thread::scope(|scope| {
-            let started: Vec<_> = others
-                .filter_map(|thread| {
-                    let (worker, at_work) = (&worker, at_work.clone());
-                    let work = move || {
-                        if compresses {
-                            lower_thread_priority();
-                        }
-                        let copied = worker.run(thread, &mut || Ok(()));
-                        drop(at_work);
-                        copied
-                    };
-                    // Without a thread the others do its part.
-                    std::thread::Builder::new().name("backup".to_owned()).spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            drop(at_work);
-            let own = match compresses && !started.is_empty() {
-                true => self.wait_for(&all_ended).inspect_err(|_| worker.is_over.store(true, Ordering::Relaxed)),
-                false => worker.run(0, &mut || self.report()),
-            };
-            let all =
-                started.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            all.fold(own, |first, other| first.and(other))
-        })
+        let work = |thread| {
+            if compresses {
+                lower_thread_priority();
+            }
+            worker.run(thread, &mut || Ok(()))
+        };
+        let own = |others: &Others| match compresses && others.count > 0 {
+            true => self.wait_for(others),
+            false => worker.run(0, &mut || self.report()),
+        };
+        work_together(("backup", others), &is_over, work, own)
     }
 
-    /// Reports the progress until no thread is at work any more.
-    fn wait_for(&self, all_ended: &mpsc::Receiver<Infallible>) -> Result<()> {
+    /// Reports the progress until no other thread is at work any more.
+    fn wait_for(&self, others: &Others) -> Result<()> {
         loop {
             let wait = Wait::begin(WaitType::BackupThread);
-            let Err(waited) = all_ended.recv_timeout(REPORT_EVERY);
+            let have_ended = others.wait(REPORT_EVERY);
             drop(wait);
             self.report()?;
-            if waited == mpsc::RecvTimeoutError::Disconnected {
+            if have_ended {
                 return Ok(());
             }
         }
@@ -187,7 +172,8 @@ impl Copying<'_> {
 
     fn put_log(&self, buffer: &mut BlockBuffer, first: Lsn, bytes: usize) -> Result<()> {
         let content = Content { file: 0, pass: 0, first: first.0, count: bytes as u64 };
-        self.set.put(BlockKind::Log, content, buffer, bytes).map_err(of_write)?;
+        let packed = self.set.pack(buffer, bytes).map_err(of_write)?;
+        self.set.put(BlockKind::Log, content, packed).map_err(of_write)?;
         self.done.fetch_add(bytes as u64, Ordering::Relaxed);
         self.report()
     }
@@ -195,7 +181,7 @@ impl Copying<'_> {
 
 /// What a thread that copies needs.
 struct Worker<'a> {
-    devices: Devices,
+    devices: SharedDevices,
     set: &'a SetWriter,
     files: &'a [Arc<DataFile>],
     database: &'a str,
@@ -206,7 +192,7 @@ struct Worker<'a> {
     /// The next piece.
     next: AtomicUsize,
     /// No further piece is begun.
-    is_over: AtomicBool,
+    is_over: &'a AtomicBool,
     done: &'a AtomicU64,
     saved: &'a [AtomicU64],
     damaged: &'a Mutex<BTreeSet<(usize, u32)>>,
@@ -215,20 +201,18 @@ struct Worker<'a> {
 impl Worker<'_> {
     /// Copies pieces as the thread of this number.
     fn run(&self, thread: usize, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.copy_all(thread, report).inspect_err(|_| self.is_over.store(true, Ordering::Relaxed))
-    }
-
-    fn copy_all(&self, thread: usize, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut buffer = BlockBuffer::new().map_err(of_write)?;
-        while !self.is_over.load(Ordering::Relaxed) {
-            let _turn = self.devices.take_turn(thread, &self.is_over);
-            let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+        loop {
+            self.devices.step_back(thread, self.is_over);
+            if self.is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
             self.copy_piece(piece, &mut buffer)?;
             self.done.fetch_add(piece.bytes(), Ordering::Relaxed);
             self.saved[piece.file].fetch_add(piece.pages.into(), Ordering::Relaxed);
             report()?;
         }
-        Ok(())
     }
 
     fn copy_piece(&self, piece: &Piece, buffer: &mut BlockBuffer) -> Result<()> {
@@ -236,9 +220,9 @@ impl Worker<'_> {
         let bytes = piece.pages as usize * PAGE_SIZE;
         let payload = buffer.payload_mut(bytes);
         let offset = PageId::new(file.id(), piece.first).byte_offset();
-        let wait = Wait::begin(WaitType::BackupIo);
+        let (wait, transfer) = (Wait::begin(WaitType::BackupIo), self.devices.transfer());
         file.disk().read_at(payload, offset)?;
-        drop(wait);
+        drop((wait, transfer));
         for (page, number) in payload.as_chunks_mut::<PAGE_SIZE>().0.iter_mut().zip(piece.first..) {
             let id = PageId::new(file.id(), number);
             if verify(page, id, self.tag).is_err() && !self.read_again(file, page, id)? {
@@ -251,7 +235,9 @@ impl Worker<'_> {
         }
         let content =
             Content { file: file.id().0, pass: self.pass, first: piece.first.into(), count: piece.pages.into() };
-        self.set.put(BlockKind::Data, content, buffer, bytes).map_err(of_write)
+        let packed = self.set.pack(buffer, bytes).map_err(of_write)?;
+        let _transfer = self.devices.transfer();
+        self.set.put(BlockKind::Data, content, packed).map_err(of_write)
     }
 
     /// Reads a page that was torn. Returns whether it is whole now.

@@ -104,25 +104,24 @@ impl Instance {
             let facts = self.copy_log_alone(entry, request, media, &log)?;
             Ok((facts, label, position))
         });
-        let kept = made.and_then(|made| self.keep_devices(&devices).map(|()| made));
-        let kept = kept.and_then(|(facts, label, position)| {
-            if !request.keeps_log && !request.is_copy_only {
-                let chain = ChainState { from: Lsn(facts.last), ..log.chain().unwrap_or_default() };
-                log.set_chain(chain)?;
-            }
-            Ok((facts, label, position))
-        });
-        log.close();
-        match kept {
-            Ok((facts, label, position)) => {
-                let unnoted = self.note_backup(&facts, label, position, request.paths).err();
-                Ok((facts, position, unnoted))
-            }
+        let (facts, label, position) = match made.and_then(|made| self.keep_devices(&devices).map(|()| made)) {
+            Ok(made) => made,
             Err(error) => {
+                log.close();
                 self.forget_devices(devices);
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        // The files stay from here on: part of the log may say that its records are backed up.
+        let noted = if request.keeps_log || request.is_copy_only {
+            Ok(())
+        } else {
+            log.set_chain(ChainState { from: Lsn(facts.last), ..log.chain().unwrap_or_default() })
+        };
+        log.close();
+        noted?;
+        let unnoted = self.note_backup(&facts, label, position, request.paths).err();
+        Ok((facts, position, unnoted))
     }
 
     fn copy_log_alone(

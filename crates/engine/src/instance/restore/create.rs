@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_backup::{Reading, SetFacts, SetKind, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, SqlError, errors};
@@ -267,18 +267,7 @@ impl Instance {
             database_tag: files[0].header.database_tag(),
             is_simulated: self.disk.kind() == SIMULATED,
         };
-        let (boot, log) = if target.is_simulated {
-            // One thread, so that the order of operations is the same in every run.
-            (restore_pages(&reader, &target, &progress)?, self.make_first_log(source, listing)?)
-        } else {
-            std::thread::scope(|scope| {
-                // Its files are filled with zeros: as long as pages, for many a database.
-                let making = scope.spawn(|| self.make_first_log(source, listing));
-                let boot = restore_pages(&reader, &target, &progress);
-                let log = making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                Ok::<_, EngineError>((boot?, log?))
-            })?
-        };
+        let (boot, log) = self.restore_pages_beside_log(source, listing, &reader, &target, &progress)?;
         let filled = self.fill_first_log(source, &reader, &progress, log.log(), Lsn(facts.last));
         log.log().close();
         filled?;
@@ -297,15 +286,56 @@ impl Instance {
         progress: &RestoreProgress<'_>,
         floor: Lsn,
     ) -> Result<()> {
-        let log = self.make_first_log(source, listing)?;
+        let log = self.make_first_log(source, listing, &AtomicBool::new(false))?;
         let filled = self.fill_first_log(source, reader, progress, log.log(), floor);
         log.log().close();
         filled
     }
 
+    /// Writes all pages, and makes the log meanwhile: filling its files with zeros takes as long as writing so many
+    /// pages.
+    fn restore_pages_beside_log(
+        &self,
+        source: &Source<'_>,
+        listing: &Listing,
+        reader: &SetReader,
+        target: &Target,
+        progress: &RestoreProgress<'_>,
+    ) -> Result<(Option<BootPage>, Arc<TransactionLog>)> {
+        // When one fails, the other one is given up.
+        let (pages_failed, log_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let write_pages = || {
+            let written = restore_pages(reader, target, progress, &log_failed);
+            written.inspect_err(|_| pages_failed.store(true, Ordering::Relaxed))
+        };
+        let make_log = || {
+            let made = self.make_first_log(source, listing, &pages_failed);
+            made.inspect_err(|_| log_failed.store(true, Ordering::Relaxed))
+        };
+        let (boot, log) = std::thread::scope(|scope| {
+            let maker = std::thread::Builder::new().name("restore log".to_owned());
+            // One thread in a simulation, so that the order of operations is the same in every run.
+            match (!target.is_simulated).then(|| maker.spawn_scoped(scope, make_log)) {
+                Some(Ok(making)) => {
+                    let boot = write_pages();
+                    Ok((boot, making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+                }
+                Some(Err(_)) | None => write_pages().map(|boot| (Ok(boot), make_log())),
+            }
+        })?;
+        // If there is no log, the pages have ended early without an error.
+        let log = log?;
+        Ok((boot?, log))
+    }
+
     /// Makes the files of the log, empty, for records as they are in the backup. Blocks while they are filled with
-    /// zeros.
-    fn make_first_log(&self, source: &Source<'_>, listing: &Listing) -> Result<Arc<TransactionLog>> {
+    /// zeros, unless it `is_over`.
+    fn make_first_log(
+        &self,
+        source: &Source<'_>,
+        listing: &Listing,
+        is_over: &AtomicBool,
+    ) -> Result<Arc<TransactionLog>> {
         let facts = source.facts();
         let mut plans = Vec::new();
         for fact in &facts.logs {
@@ -315,10 +345,8 @@ impl Instance {
             plans.push(LogFilePlan { file, name: fact.name.clone(), path, bytes, growth_bytes, bytes_max });
         }
         plans.sort_by_key(|plan| plan.file);
-        // Seconds since 1970: lives of the log that the backup is of are not taken for lives of this one.
-        let making = u32::try_from(hobt_instruments::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
         let owner = self.parts.log_owner(listing.id, &listing.guid);
-        let made = log_file::create_at(Lsn(facts.first), making, &*self.disk, &plans, &owner);
+        let made = log_file::create_at(Lsn(facts.first), &*self.disk, &plans, &owner, is_over);
         made.map_err(|(path, error)| cannot_create(&path, &error))
     }
 

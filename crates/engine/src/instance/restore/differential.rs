@@ -1,6 +1,6 @@
 //! `RESTORE DATABASE` of a differential backup: overwrites what has changed since the backup of the whole.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use hobt_backup::{Reading, SetReader};
 use hobt_base::{Lsn, errors};
@@ -50,21 +50,8 @@ impl Instance {
         self.add_new_files(request, facts, entry, &mut files)?;
         let reader = SetReader::new(source.media, source.place, Reading::Whole).map_err(of_read)?;
         let progress = RestoreProgress { observe: request.observe, done: AtomicU64::new(0), all: facts.bytes };
-        let mut target = Target {
-            files: Default::default(),
-            database_tag: files[0].header.database_tag(),
-            is_simulated: self.disk.kind() == SIMULATED,
-        };
-        for file in &files {
-            let fact = facts.files.iter().find(|fact| fact.id == file.header.file.0);
-            let pages = fact.map_or(0, |fact| fact.pages).max(file.header.size_pages);
-            let bytes = u64::from(pages) * hobt_base::PAGE_SIZE as u64;
-            if file.disk.size()? < bytes {
-                file.disk.set_size(bytes)?;
-            }
-            target.files.insert(file.header.file.0, (file.disk.clone(), pages));
-        }
-        let boot = restore_pages(&reader, &target, &progress)?;
+        let target = Target::over(&files, facts, self.disk.kind() == SIMULATED)?;
+        let boot = restore_pages(&reader, &target, &progress, &AtomicBool::new(false))?;
         let listing = self.listing_with_logs(request, source, entry)?;
         self.restore_first_log(source, &listing, &reader, &progress, Lsn(u64::MAX))?;
         self.complete(&listing, facts, &mut files, boot)?;

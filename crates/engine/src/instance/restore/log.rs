@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use hobt_backup::{BlockBuffer, Reading, SetFacts, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, errors};
@@ -80,7 +80,9 @@ impl Instance {
         if facts.has_bulk {
             // The pages may have every change up to the end of this backup.
             log.set_chain(ChainState { floor: chain.floor.max(Lsn(facts.last)), ..chain })?;
-            self.restore_loaded(source, files, &reader, &progress)?;
+            // Pages that loads have filled past the log.
+            let target = Target::over(files, facts, self.disk.kind() == SIMULATED)?;
+            restore_pages(&reader, &target, &progress, &AtomicBool::new(false))?;
         }
         let mut search = StopSearch::new(request.stop.as_ref());
         begin_search(log, &mut search)?;
@@ -110,32 +112,6 @@ impl Instance {
             at += block.payload.len() as u64;
         }
         Ok(search.found.is_some())
-    }
-
-    /// Writes the pages that loads have filled past the log.
-    fn restore_loaded(
-        &self,
-        source: &Source<'_>,
-        files: &[DataFile],
-        reader: &SetReader,
-        progress: &RestoreProgress<'_>,
-    ) -> Result<()> {
-        let mut target = Target {
-            files: Default::default(),
-            database_tag: files[0].header.database_tag(),
-            is_simulated: self.disk.kind() == SIMULATED,
-        };
-        for file in files {
-            // The file may have grown since.
-            let fact = source.facts().files.iter().find(|fact| fact.id == file.header.file.0);
-            let pages = fact.map_or(0, |fact| fact.pages).max(file.header.size_pages);
-            let bytes = u64::from(pages) * hobt_base::PAGE_SIZE as u64;
-            if file.disk.size()? < bytes {
-                file.disk.set_size(bytes)?;
-            }
-            target.files.insert(file.header.file.0, (file.disk.clone(), pages));
-        }
-        restore_pages(reader, &target, progress).map(|_| ())
     }
 
     /// Where a new file goes. The others stay where they are. An empty file that a crash in the middle of an earlier

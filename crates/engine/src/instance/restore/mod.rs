@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use hobt_backup::{HistoryEntry, Media, SetFacts, SetKind, SetPlace};
 use hobt_base::{Lsn, errors};
-use hobt_log::{LSN_FIRST, RecoveryStart};
+use hobt_log::{LSN_FIRST, LSN_MAX, RecoveryStart};
 
 use super::Instance;
 use super::backup::{ObserveBackup, of_read};
@@ -214,7 +214,7 @@ fn of_set(error: hobt_backup::BackupError, paths: &[PathBuf]) -> EngineError {
 /// Refuses a backup set whose positions cannot be: everything below relies on their order.
 fn check_positions(media: &Media, place: &SetPlace) -> Result<()> {
     let facts = &place.facts;
-    let is_whole = |position: u64| position >= LSN_FIRST.0 && position.is_multiple_of(8);
+    let is_whole = |position: u64| (LSN_FIRST.0..=LSN_MAX.0).contains(&position) && position.is_multiple_of(8);
     let of_log = facts.first <= facts.last && is_whole(facts.first) && is_whole(facts.last);
     let start = facts.keep <= facts.read_from && facts.read_from <= facts.redo && facts.redo <= facts.last;
     let of_data = facts.kind == SetKind::Log || facts.first == facts.keep;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hobt_backup::{BlockBuffer, SavedBlock, SetReader};
+use hobt_backup::{BlockBuffer, SavedBlock, SetFacts, SetReader};
 use hobt_base::{FileId, PAGE_SIZE, PageId, errors};
 use hobt_disk::DiskFile;
 use hobt_instruments::schedule::Mutex;
@@ -17,8 +17,10 @@ use hobt_page::{
 };
 
 use super::Source;
+use crate::data_file::DataFile;
 use crate::error::{EngineError, Result};
 use crate::instance::backup::{ObserveBackup, of_read};
+use crate::instance::workers::work_together;
 
 /// Threads that write pages, each one block at a time: so many transfers keep a disk busy.
 const WORKERS: usize = 16;
@@ -30,6 +32,23 @@ pub(super) struct Target {
     pub(super) database_tag: u32,
     /// One thread, so that the order of operations is the same in every run.
     pub(super) is_simulated: bool,
+}
+
+impl Target {
+    /// Files that are there, made as long as a backup has them: they may have grown before it.
+    pub(super) fn over(files: &[DataFile], facts: &SetFacts, is_simulated: bool) -> Result<Target> {
+        let mut by_id = HashMap::new();
+        for file in files {
+            let fact = facts.files.iter().find(|fact| fact.id == file.header.file.0);
+            let pages = fact.map_or(0, |fact| fact.pages).max(file.header.size_pages);
+            let bytes = u64::from(pages) * PAGE_SIZE as u64;
+            if file.disk.size()? < bytes {
+                file.disk.set_size(bytes)?;
+            }
+            by_id.insert(file.header.file.0, (file.disk.clone(), pages));
+        }
+        Ok(Target { files: by_id, database_tag: files[0].header.database_tag(), is_simulated })
+    }
 }
 
 /// The progress of a restore.
@@ -50,30 +69,28 @@ impl RestoreProgress<'_> {
     }
 }
 
-/// Writes all pages of a backup set, and syncs the files. Returns the boot page, if it is among them.
+/// Writes all pages of a backup set, and syncs the files. Returns the boot page, if it is among them. If it
+/// `is_given_up` meanwhile, pages are missing.
 pub(super) fn restore_pages(
     reader: &SetReader,
     target: &Target,
     progress: &RestoreProgress<'_>,
+    is_given_up: &AtomicBool,
 ) -> Result<Option<BootPage>> {
     let boot = Mutex::new(None);
-    while let Some(pass) = reader.next_pass().map_err(of_read)? {
+    while let Some(pass) = reader.next_pass().map_err(of_read)?
+        && !is_given_up.load(Ordering::Relaxed)
+    {
         let is_over = AtomicBool::new(false);
-        let worker = Worker { reader, target, boot: &boot, is_over: &is_over, done: &progress.done, pass };
-        let others = if target.is_simulated { 0 } else { WORKERS - 1 };
-        std::thread::scope(|scope| {
-            let started: Vec<_> = (0..others)
-                .filter_map(|_| {
-                    let worker = &worker;
-                    let work = move || worker.run(&mut || Ok(()));
-                    std::thread::Builder::new().name("restore".to_owned()).spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            let own = worker.run(&mut || progress.report());
-            let all =
-                started.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            all.fold(own, |first, other| first.and(other))
-        })?;
+        let flags = [&is_over, is_given_up];
+        let worker = Worker { reader, target, boot: &boot, flags, done: &progress.done, pass };
+        let others = if target.is_simulated { 1 } else { WORKERS };
+        work_together(
+            ("restore", 1..others),
+            &is_over,
+            |_| worker.write_all(&mut || Ok(())),
+            |_| worker.write_all(&mut || progress.report()),
+        )?;
     }
     for (file, _) in target.files.values() {
         file.sync()?;
@@ -85,23 +102,16 @@ struct Worker<'a> {
     reader: &'a SetReader,
     target: &'a Target,
     boot: &'a Mutex<Option<BootPage>>,
-    is_over: &'a AtomicBool,
+    /// When one is set, no further block is taken.
+    flags: [&'a AtomicBool; 2],
     done: &'a AtomicU64,
     pass: u32,
 }
 
 impl Worker<'_> {
-    fn run(&self, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let written = self.write_all(report);
-        if written.is_err() {
-            self.is_over.store(true, Ordering::Relaxed);
-        }
-        written
-    }
-
     fn write_all(&self, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let mut buffer = BlockBuffer::new().map_err(of_read)?;
-        while !self.is_over.load(Ordering::Relaxed) {
+        while self.flags.iter().all(|flag| !flag.load(Ordering::Relaxed)) {
             let Some(block) = self.reader.next_data(self.pass, &mut buffer).map_err(of_read)? else { break };
             self.write(&block)?;
             self.done.fetch_add(block.payload.len() as u64, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use hobt_base::Lsn;
 use hobt_log::{ChainState, Log, LogReader, RecoveryStart};
@@ -33,9 +34,7 @@ impl Instance {
         copy: &LogCopy<'_>,
         owner: &LogOwner<'_>,
     ) -> Result<()> {
-        // Seconds since 1970: lives of the log that is copied are not taken for lives of this one.
-        let making = u32::try_from(hobt_instruments::time_of_day() / 10_000_000).unwrap_or(u32::MAX);
-        let made = log_file::create_at(copy.start.keep, making, &*self.disk, &[plan], owner);
+        let made = log_file::create_at(copy.start.keep, &*self.disk, &[plan], owner, &AtomicBool::new(false));
         let made = made.map_err(|(path, error)| cannot_create(&path, &error))?;
         let log = made.log();
         let filled = log.set_chain(copy.chain).and_then(|()| {

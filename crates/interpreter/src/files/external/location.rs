@@ -71,6 +71,10 @@ impl NewLocation {
                 for folder in missing.into_iter().rev() {
                     fs::create_dir(folder).map_err(refused)?;
                     new.made.push(folder.to_path_buf());
+                    // Or a power failure leaves the table without its folder.
+                    if let Some(parent) = folder.parent() {
+                        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(refused)?;
+                    }
                 }
             }
         }
