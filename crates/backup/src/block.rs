@@ -28,7 +28,7 @@ pub(crate) const UNIT: usize = 4096;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// The longest block.
-const BLOCK_BYTES_MAX: usize = UNIT + PAYLOAD_BYTES_MAX;
+pub(crate) const BLOCK_BYTES_MAX: usize = UNIT + PAYLOAD_BYTES_MAX;
 /// Bytes of memory for a block: so long that huge pages back it, and a transfer has few segments.
 const BUFFER_BYTES: usize = 2 << 20;
 const _: () = assert!(BLOCK_BYTES_MAX <= BUFFER_BYTES);

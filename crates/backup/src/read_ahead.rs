@@ -10,13 +10,14 @@ use hobt_instruments::{Wait, WaitType};
 use parking_lot::Mutex;
 
 use crate::BackupError;
+use crate::block::{BLOCK_BYTES_MAX, UNIT};
 
-/// Bytes of a part. Memory of this length is backed by huge pages, so a transfer has few segments.
-const PART_BYTES: u64 = 2 << 20;
-/// Parts of all stripes together that are under way, or there and not asked for yet.
-const PARTS_MAX: usize = 8;
-/// Of a stripe at least: one is used while the other one is read.
-const PARTS_MIN: usize = 2;
+/// Bytes of a part, at most. Memory of this length is backed by huge pages, so a transfer has few segments.
+const PART_BYTES_MAX: u64 = 2 << 20;
+/// Bytes of a part of a file that is one of many stripes.
+const PART_BYTES_MIN: u64 = 128 << 10;
+/// Bytes of all stripes together that are under way, or there and not asked for yet.
+const WINDOWS_BYTES: u64 = 16 << 20;
 
 /// Memory that is used again for the next part.
 type Pool = Arc<Mutex<Vec<AlignedBuffer>>>;
@@ -70,6 +71,7 @@ pub(crate) struct ReadAhead {
     front: u64,
     end: u64,
     window: VecDeque<State>,
+    part_bytes: u64,
     parts_max: usize,
     queue: Arc<CompletionQueue>,
     pool: Pool,
@@ -85,12 +87,18 @@ impl Drop for ReadAhead {
 impl ReadAhead {
     /// Reads `stretch` of a file that is one of `stripes`. The first reads begin when something is asked for.
     pub(crate) fn new(file: &Arc<dyn DiskFile>, stretch: Range<u64>, stripes: usize) -> ReadAhead {
+        let of_stripe = WINDOWS_BYTES / stripes.max(1) as u64;
+        let part_bytes = (of_stripe / 2).clamp(PART_BYTES_MIN, PART_BYTES_MAX).next_multiple_of(UNIT as u64);
+        // A block may begin in one part and end in another one, and something is read meanwhile.
+        let parts_min = (BLOCK_BYTES_MAX as u64).div_ceil(part_bytes) + 1;
+        let parts_max = (of_stripe / part_bytes).max(parts_min) as usize;
         ReadAhead {
             file: Arc::clone(file),
             front: stretch.start,
             end: stretch.end,
             window: VecDeque::new(),
-            parts_max: (PARTS_MAX / stripes.max(1)).max(PARTS_MIN),
+            part_bytes,
+            parts_max,
             queue: CompletionQueue::new(),
             pool: Pool::default(),
         }
@@ -105,26 +113,26 @@ impl ReadAhead {
         if wanted.start < self.front || wanted.end > self.end || wanted.is_empty() {
             return Ok(None);
         }
-        while self.front + PART_BYTES <= wanted.start {
+        while self.front + self.part_bytes <= wanted.start {
             if self.window.is_empty() {
                 // Nothing has been read here yet.
                 self.front = wanted.start;
                 break;
             }
-            // A read that is under way has memory. It is waited for, so that there is memory for the window alone, and for
-            // parts that are still being copied from.
+            // A read that is under way has memory. It is waited for, so that there is memory for the window alone, and
+            // for parts that are still being copied from.
             let _left_behind = self.wait_for(0);
             self.window.pop_front();
-            self.front += PART_BYTES;
+            self.front += self.part_bytes;
         }
         self.fill()?;
-        let last = ((wanted.end - 1 - self.front) / PART_BYTES) as usize;
+        let last = ((wanted.end - 1 - self.front) / self.part_bytes) as usize;
         let mut parts = Vec::with_capacity(last + 1);
         for place in 0..=last {
             let Some(part) = self.wait_for(place) else { return Ok(None) };
-            let begin = self.front + place as u64 * PART_BYTES;
+            let begin = self.front + place as u64 * self.part_bytes;
             let from = wanted.start.max(begin) - begin;
-            let until = wanted.end.min(begin + PART_BYTES) - begin;
+            let until = wanted.end.min(begin + self.part_bytes) - begin;
             parts.push((part, from as usize..until as usize));
         }
         Ok(Some(Pieces { parts }))
@@ -133,9 +141,9 @@ impl ReadAhead {
     /// Begins to read what comes next, as far as the window goes.
     fn fill(&mut self) -> Result<(), BackupError> {
         while self.window.len() < self.parts_max {
-            let offset = self.front + self.window.len() as u64 * PART_BYTES;
+            let offset = self.front + self.window.len() as u64 * self.part_bytes;
             let Some(bytes) = self.end.checked_sub(offset).filter(|bytes| *bytes > 0) else { break };
-            let bytes = usize::try_from(bytes.min(PART_BYTES)).expect("a part");
+            let bytes = usize::try_from(bytes.min(self.part_bytes)).expect("a part");
             let used = self.pool.lock().pop().filter(|buffer| buffer.capacity() >= bytes);
             let mut buffer = used.map_or_else(|| AlignedBuffer::new(bytes), Ok)?;
             buffer.set_len(bytes);
@@ -164,7 +172,7 @@ impl ReadAhead {
                 self.queue.wait_pop()
             })?;
             let part = Part { buffer: read.buffer.into_owned(), pool: Arc::clone(&self.pool) };
-            let arrived = self.window.get_mut(((read.offset - self.front) / PART_BYTES) as usize)?;
+            let arrived = self.window.get_mut(((read.offset - self.front) / self.part_bytes) as usize)?;
             *arrived = if read.result.is_ok() { State::Here(Arc::new(part)) } else { State::Failed };
         }
     }
@@ -178,7 +186,6 @@ mod tests {
     use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
 
     use super::*;
-    use crate::block::UNIT;
 
     const FILE_BYTES: usize = 40 << 20;
 
@@ -230,12 +237,12 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out() {
         let (disk, file) = file();
-        let mut ahead = ReadAhead::new(&file, 0..8 * PART_BYTES, 1);
-        assert!(!is_there(&mut ahead, 8 * PART_BYTES - UNIT as u64..8 * PART_BYTES + UNIT as u64));
+        let mut ahead = ReadAhead::new(&file, 0..8 * PART_BYTES_MAX, 1);
+        assert!(!is_there(&mut ahead, 8 * PART_BYTES_MAX - UNIT as u64..8 * PART_BYTES_MAX + UNIT as u64));
         disk.inject(Fault::once(Operation::Read, 1, FaultKind::Error(5)));
         assert!(is_there(&mut ahead, 0..UNIT as u64));
-        assert!(!is_there(&mut ahead, PART_BYTES..PART_BYTES + UNIT as u64));
-        assert!(is_there(&mut ahead, 2 * PART_BYTES..3 * PART_BYTES));
+        assert!(!is_there(&mut ahead, PART_BYTES_MAX..PART_BYTES_MAX + UNIT as u64));
+        assert!(is_there(&mut ahead, 2 * PART_BYTES_MAX..3 * PART_BYTES_MAX));
         assert!(!is_there(&mut ahead, 0..UNIT as u64));
     }
 }

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use hobt_disk::{AlignedBuffer, DiskFile};
 
 use crate::BackupError;
-use crate::block::{BlockBuffer, BlockKind, UNIT, read_header};
+use crate::block::{BlockBuffer, BlockHeader, BlockKind, UNIT, read_header};
 use crate::facts::{MediaLabel, SetFacts, decode};
+
+/// Bytes that are searched for blocks at once.
+const SEARCHED_BYTES: usize = 2 << 20;
+/// Behind so many zeros there is nothing: more room than a backup reserves.
+const ZEROS_MAX: u64 = 2 << 30;
 
 /// A whole media set that is open for reading.
 pub struct Media {
@@ -205,21 +210,37 @@ impl Media {
     /// which is written when everything else is durable, or a later backup set comes behind it.
     fn was_complete(&self, place: usize, position: u64, number: u32) -> Result<bool, BackupError> {
         let file = &*self.files[place];
-        let mut unit = AlignedBuffer::new(UNIT)?;
-        let (mut at, size) = (position, file.size()?);
-        while at.checked_add(UNIT as u64).is_some_and(|end| end <= size) {
-            let header = none_if_damaged(read_header(file, at, &mut unit))?;
-            let Some(header) = header.filter(|header| header.media == self.label.media) else {
-                at += UNIT as u64;
-                continue;
-            };
-            if header.set > number {
-                return Ok(true);
+        let size = file.size()?;
+        let mut part = AlignedBuffer::new(SEARCHED_BYTES)?;
+        // The next header is looked for from here on.
+        let (mut at, mut zeros, mut part_begin) = (position, 0, position);
+        while part_begin < size && zeros < ZEROS_MAX {
+            let bytes = (size - part_begin).min(SEARCHED_BYTES as u64) as usize / UNIT * UNIT;
+            if bytes == 0 {
+                break;
             }
-            if at == position && header.kind == BlockKind::Begin {
-                return Ok(header.link > position);
+            part.set_len(bytes);
+            file.read_at(&mut part, part_begin)?;
+            let is_zero = part.iter().all(|byte| *byte == 0);
+            zeros = if is_zero { zeros + bytes as u64 } else { 0 };
+            let part_end = part_begin + bytes as u64;
+            at = at.max(part_begin);
+            while !is_zero && at < part_end {
+                let header = BlockHeader::read(&part[(at - part_begin) as usize..]).ok();
+                let Some(header) = header.filter(|header| header.media == self.label.media && header.position == at)
+                else {
+                    at += UNIT as u64;
+                    continue;
+                };
+                if header.set > number {
+                    return Ok(true);
+                }
+                if at == position && header.kind == BlockKind::Begin {
+                    return Ok(header.link > position);
+                }
+                at += header.block_bytes();
             }
-            at += header.block_bytes();
+            part_begin = part_end.max(at.min(size) / UNIT as u64 * UNIT as u64);
         }
         Ok(false)
     }
@@ -231,7 +252,8 @@ impl Media {
         let is_own = |header: &crate::block::BlockHeader| header.media == self.label.media && header.set == number;
         let link = match none_if_damaged(buffer.read(file, position))? {
             Some((header, _)) if header.kind == BlockKind::Begin && is_own(&header) => {
-                if header.link > position {
+                let is_place = header.link.is_multiple_of(UNIT as u64) && header.link < file.size()?;
+                if header.link > position && is_place {
                     Some(header.link)
                 } else {
                     self.find_end(file, position, number)?

@@ -48,6 +48,8 @@ pub struct MediaWriter {
     stripes: Vec<Stripe>,
     /// The number of the next backup set.
     next_set: u32,
+    /// Whether the files get labels first.
+    is_new: bool,
 }
 
 impl std::fmt::Debug for MediaWriter {
@@ -58,7 +60,7 @@ impl std::fmt::Debug for MediaWriter {
 
 impl MediaWriter {
     /// Opens a media set for writing. `label` is that of a new one; its numbers of files are filled in. The files are
-    /// locked by the caller. Backup sets that go are gone when it returns. Blocks.
+    /// locked by the caller. Nothing is changed yet. Blocks.
     ///
     /// # Errors
     /// The files are not one whole media set, or no backups; a backup set in them is damaged, and would be overwritten
@@ -70,7 +72,10 @@ impl MediaWriter {
     ) -> Result<MediaWriter, BackupError> {
         let sizes = files.iter().map(|file| file.size()).collect::<Result<Vec<_>, _>>()?;
         if opening == Opening::Format || sizes.iter().all(|size| *size == 0) {
-            return MediaWriter::format(files, label);
+            let count = u16::try_from(files.len()).expect("at most 64 files");
+            let stripes = files.into_iter().map(|file| Stripe::at(file, 0)).collect();
+            let label = MediaLabel { stripes: count, stripe: 1, ..label };
+            return Ok(MediaWriter { label, stripes, next_set: 1, is_new: true });
         }
         let media = Media::open(files)?;
         if opening == Opening::Append {
@@ -80,28 +85,10 @@ impl MediaWriter {
         let mut stripes = Vec::new();
         for (place, file) in media.files().iter().enumerate() {
             let position = sets.last().map_or(media.sets_begin(place), |last| last.behind[place]);
-            file.set_size(position)?;
-            stripes.push(Stripe { file: Arc::clone(file), position, ordinal: 0, reserved: Some(position) });
+            stripes.push(Stripe::at(Arc::clone(file), position));
         }
         let next_set = u32::try_from(sets.len() + 1).unwrap_or(u32::MAX);
-        Ok(MediaWriter { label: media.label().clone(), stripes, next_set })
-    }
-
-    fn format(files: Vec<Arc<dyn DiskFile>>, label: MediaLabel) -> Result<MediaWriter, BackupError> {
-        let count = u16::try_from(files.len()).expect("at most 64 files");
-        let mut stripes = Vec::new();
-        let mut buffer = BlockBuffer::new()?;
-        for (number, file) in (1..).zip(files) {
-            file.set_size(0)?;
-            let own = MediaLabel { stripes: count, stripe: number, ..label.clone() };
-            let mut stripe = Stripe { file, position: 0, ordinal: 0, reserved: Some(0) };
-            let header = stripe.header(BlockKind::Label, own.media, 0, number);
-            put_facts(&mut stripe, &mut buffer, header, &encode(&own))?;
-            stripe.file.sync()?;
-            stripes.push(stripe);
-        }
-        let label = MediaLabel { stripes: count, stripe: 1, ..label };
-        Ok(MediaWriter { label, stripes, next_set: 1 })
+        Ok(MediaWriter { label: media.label().clone(), stripes, next_set, is_new: false })
     }
 
     /// The label of the media set.
@@ -115,7 +102,7 @@ impl MediaWriter {
     }
 
     /// Begins a backup set, whose payloads are compressed if `compresses`. What is not known of `facts` yet is given
-    /// when it ends.
+    /// when it ends. Backup sets that it takes the place of are gone from here on.
     ///
     /// # Errors
     /// A device's error.
@@ -124,6 +111,13 @@ impl MediaWriter {
         let mut begins = Vec::new();
         let payload = encode(facts);
         for (number, stripe) in (1..).zip(&mut self.stripes) {
+            stripe.file.set_size(stripe.position)?;
+            if self.is_new {
+                let own = MediaLabel { stripe: number, ..self.label.clone() };
+                let header = stripe.header(BlockKind::Label, own.media, 0, number);
+                put_facts(stripe, &mut buffer, header, &encode(&own))?;
+                stripe.file.sync()?;
+            }
             stripe.ordinal = 0;
             begins.push(stripe.position);
             let header = stripe.header(BlockKind::Begin, self.label.media, self.next_set, number);
@@ -145,6 +139,10 @@ impl MediaWriter {
 }
 
 impl Stripe {
+    fn at(file: Arc<dyn DiskFile>, position: u64) -> Stripe {
+        Stripe { file, position, ordinal: 0, reserved: Some(position) }
+    }
+
     /// Reserves room up to `end`, and for what follows: writes that make a file longer wait for each other. The end
     /// block is written when the room that is left over is given back.
     fn reserve(&mut self, begin: u64, end: u64) {
@@ -218,7 +216,7 @@ impl Drop for SetWriter {
         }
         for (stripe, begin) in self.stripes.iter_mut().zip(&self.begins) {
             // What is left is room that is lost until the next backup goes there, and nothing worse.
-            let _left = stripe.get_mut().file.set_size(*begin);
+            let _left = stripe.get_mut().file.cut(*begin);
         }
     }
 }
@@ -291,7 +289,7 @@ impl SetWriter {
         for (place, stripe) in stripes.iter().enumerate() {
             let number = u16::try_from(place + 1).expect("at most 64 files");
             let position = self.begins[place];
-            let begin = Stripe { file: Arc::clone(&stripe.file), position, ordinal: 0, reserved: Some(position) };
+            let begin = Stripe::at(Arc::clone(&stripe.file), position);
             let header = begin.header(BlockKind::Begin, self.media, self.set, number);
             buffer.payload_mut(self.begin_payload.len()).copy_from_slice(&self.begin_payload);
             let packed = buffer.pack(self.begin_payload.len(), false)?;

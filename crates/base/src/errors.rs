@@ -484,6 +484,7 @@ errors! {
         This may indicate a problem with the msdb database. The backup/restore operation was still successful. ({})";
     BACKUP_TERMINATED(3013, 16) "{} is terminating abnormally.";
     BACKUP_PROCESSED(3014, 10) "{} successfully processed {} pages in {} seconds ({} MB/sec).";
+    BACKUP_IN_TRANSACTION(3021, 16) "Cannot perform a backup or restore operation within a transaction.";
     BACKUP_IN_PROGRESS(3023, 16) "Backup, file manipulation operations (such as ALTER DATABASE ADD FILE) and \
         encryption changes on a database must be serialized. Reissue the statement after the current backup or file \
         manipulation operation is completed.";
@@ -498,6 +499,8 @@ errors! {
         WITH DIFFERENTIAL option.";
     BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
         and cannot be backed up until the entire restore sequence is completed.";
+    BACKUP_OF_DAMAGED(3043, 10) "BACKUP WITH CONTINUE_AFTER_ERROR successfully generated a backup of the damaged database. DBCC \
+        CHECKDB lists what is damaged.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
     RESTORE_UNTOLD(3101, 16) "Exclusive access could not be obtained because the database \"{}\" is in use{}.";

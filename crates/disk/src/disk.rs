@@ -109,6 +109,12 @@ pub trait DiskFile: Send + Sync {
         Ok(false)
     }
 
+    /// Truncates the file to the part of which the caller knows that it is whole, also after a failed write.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn cut(&self, bytes: u64) -> Result<()>;
+
     /// Fills `buffer` from `offset` on. Blocks. Records no wait: the caller knows what it waits for.
     ///
     /// # Errors
@@ -140,7 +146,7 @@ pub trait DiskFile: Send + Sync {
     /// Locks the whole file against other processes and other handles, until this handle is dropped. Does not block.
     ///
     /// # Errors
-    /// `Locked`, `Io`.
+    /// `Locked`; `NotFound` when the path is no longer that of the file, which was removed meanwhile; `Io`.
     fn try_lock_exclusive(&self) -> Result<()>;
 
     /// Starts a transfer. Does not block and does not fail: every outcome is a completion on the request's queue.

@@ -159,6 +159,10 @@ impl<B: Backend> DiskFile for OpenFile<B> {
         self.file.set_size(bytes)
     }
 
+    fn cut(&self, bytes: u64) -> Result<()> {
+        self.file.cut(bytes)
+    }
+
     fn reserve(&self, bytes: u64) -> Result<bool> {
         self.file.reserve(bytes)
     }

@@ -108,6 +108,15 @@ impl OsFile {
         allocate(&self.file, before, bytes).map_err(|error| self.not_grown(before, error))
     }
 
+    /// Truncates the file, also after a failed write.
+    pub(crate) fn cut(&self, bytes: u64) -> Result<()> {
+        let _wait = Wait::begin(WaitType::PreemptiveFileOps);
+        if bytes >= self.size()? {
+            return Ok(());
+        }
+        self.file.set_len(bytes).map_err(|error| self.error(Operation::SetSize, error))
+    }
+
     /// As [`OsFile::set_size`], if the file system does not write the zeroes.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<bool> {
         self.check_writable()?;
@@ -145,7 +154,16 @@ impl OsFile {
         self.file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => DiskError::Locked { path: self.path.clone() },
             TryLockError::Error(error) => self.error(Operation::Lock, error),
-        })
+        })?;
+        // Who had it locked before may have removed it.
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let named = fs::metadata(&self.path).map(identity);
+        let own = self.file.metadata().map(identity).map_err(|error| self.error(Operation::Lock, error))?;
+        if named.is_ok_and(|named| named == own) {
+            return Ok(());
+        }
+        let _unlocked = self.file.unlock();
+        Err(DiskError::NotFound { path: self.path.clone() })
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
@@ -448,7 +466,8 @@ fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
     if reserve(file, before, bytes)? { Ok(()) } else { fill_with_zeroes(file, before, bytes) }
 }
 
-/// Grows a file from `before` to `bytes`, with blocks that count as zeroes. Returns whether the file system can do that.
+/// Grows a file from `before` to `bytes`, with blocks that count as zeroes. Returns whether the file system can do
+/// that.
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, before: u64, bytes: u64) -> io::Result<bool> {
     let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);

@@ -116,8 +116,8 @@ pub(crate) fn create(
     make((LSN_FIRST, 0), disk, plans, owner, &AtomicBool::new(false))
 }
 
-/// Like [`create`], for a log that goes on where another one ended, at `start` or before, or that gets its records. Once
-/// it `is_over`, the caller gives the files up.
+/// Like [`create`], for a log that goes on where another one ended, at `start` or before, or that gets its records.
+/// Once it `is_over`, the caller gives the files up.
 pub(crate) fn create_at(
     start: Lsn,
     disk: &dyn Disk,

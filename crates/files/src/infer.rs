@@ -203,6 +203,15 @@ pub(crate) fn infer_text(layout: &TextLayout, text: &str, header: Header) -> Inf
     Inferred { columns, has_header, row_bytes: row_bytes.max(1.0) }
 }
 
+/// The fields of the first row of a text whose rows are whole.
+pub(crate) fn first_row_of(layout: &TextLayout, text: &str) -> Vec<String> {
+    let mut first: Option<Vec<String>> = None;
+    for_each_row(layout, text, |fields| {
+        first.get_or_insert_with(|| fields.iter().map(|at| text_of(layout, text, *at).unwrap_or_default()).collect());
+    });
+    first.unwrap_or_default()
+}
+
 /// What a walk over the sample has met.
 struct Sampled {
     rows: usize,

@@ -42,7 +42,7 @@ pub use encoding::CodePage;
 pub use file_name::{FileKind, FileName};
 pub use file_set::{files_of, fixed_part, is_pattern};
 pub use infer::{Header, Inferred};
-pub use open::{infer_columns, infer_json_columns};
+pub use open::{first_row, infer_columns, infer_json_columns};
 pub use parquet::{ParquetColumn, ParquetSchema, parquet_schema};
 pub use read::{BatchReader, FileForm, FileRows, ReadRequest};
 pub use record_form::RecordForm;

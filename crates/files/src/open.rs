@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hobt_base::{SqlError, errors};
 
 use crate::encoding::CodePage;
-use crate::infer::{COLUMNS_MAX, Header, Inferred, infer_text};
+use crate::infer::{COLUMNS_MAX, Header, Inferred, first_row_of, infer_text};
 use crate::json_lines::{JsonRows, infer_json, line_layout};
 use crate::parquet::ParquetRows;
 use crate::read::{FileForm, FileRows, ReadRequest};
@@ -48,6 +48,9 @@ impl ReadRequest {
 /// Bytes of a text file that are looked at to infer its columns.
 const SAMPLE_BYTES: usize = 4 << 20;
 
+/// Bytes of a text file that are looked at for its first row, if that is no longer.
+const FIRST_ROW_BYTES: usize = 64 << 10;
+
 /// Bytes of a first row, at most, whose columns can be inferred.
 const FIRST_ROW_BYTES_MAX: usize = 64 << 20;
 
@@ -61,11 +64,19 @@ pub fn infer_columns(
     code_page: CodePage,
     header: Header,
 ) -> Result<Inferred, SqlError> {
-    let inferred = infer_text(layout, &sample(path, layout, code_page)?, header);
+    let inferred = infer_text(layout, &sample(path, layout, code_page, SAMPLE_BYTES)?, header);
     match inferred.columns.len() {
         0..=COLUMNS_MAX => Ok(inferred),
         _ => Err(errors::BULK_COLUMNS.with([&path.display(), &COLUMNS_MAX])),
     }
+}
+
+/// The fields of the first row of a text file that is no empty line; none of an empty file.
+///
+/// # Errors
+/// As [`infer_columns`].
+pub fn first_row(path: &Path, layout: &TextLayout, code_page: CodePage) -> Result<Vec<String>, SqlError> {
+    Ok(first_row_of(layout, &sample(path, layout, code_page, FIRST_ROW_BYTES)?))
 }
 
 /// The columns of a file of JSON lines, from its first lines.
@@ -73,14 +84,14 @@ pub fn infer_columns(
 /// # Errors
 /// The file cannot be read, or is no text of its encoding.
 pub fn infer_json_columns(path: &Path, code_page: CodePage) -> Result<Inferred, SqlError> {
-    Ok(infer_json(&sample(path, &line_layout(), code_page)?))
+    Ok(infer_json(&sample(path, &line_layout(), code_page, SAMPLE_BYTES)?))
 }
 
 /// The first whole rows of a text file.
-fn sample(path: &Path, layout: &TextLayout, code_page: CodePage) -> Result<String, SqlError> {
+fn sample(path: &Path, layout: &TextLayout, code_page: CodePage, bytes_wanted: usize) -> Result<String, SqlError> {
     let mut file = SourceFile::open(path, code_page, true, &Arc::default())?;
     let mut bytes = Vec::new();
-    let mut wanted = SAMPLE_BYTES;
+    let mut wanted = bytes_wanted;
     let cut = loop {
         let read = file.append(&mut bytes, wanted)?;
         let cut = layout.cut(&bytes, read < wanted)?;

@@ -1,9 +1,9 @@
 //! Properties of a statement that follow from its kind: its name, what it changes, and the session states that it runs
 //! in.
 
-use hobt_base::{Entry, SqlError, errors, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_tsql::ast::{
-    CommonTableExpression, ObjectKind, Query, QueryBody, Statement, StatementKind, TableSource, TargetName,
+    Backup, CommonTableExpression, ObjectKind, Query, QueryBody, Statement, StatementKind, TableSource, TargetName,
 };
 
 use super::event::Message;
@@ -246,10 +246,9 @@ pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
     )
 }
 
-/// The error for a statement that cannot be rolled back and so must not run in a transaction, and the statement's name
-/// there.
-pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(Entry<1>, &'static str)> {
-    Some(match kind {
+/// The error for a statement that cannot be rolled back and so must not run in a transaction.
+pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<SqlError> {
+    let (error, name) = match kind {
         StatementKind::CreateDatabase(_) => (errors::NOT_IN_TRANSACTION, "CREATE DATABASE"),
         StatementKind::AlterDatabase(_) => (errors::NOT_IN_TRANSACTION, "ALTER DATABASE"),
         // A rollback would have to remove the file, and could fail to.
@@ -259,11 +258,19 @@ pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(Entry<1>
         StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
             (errors::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
         }
-        StatementKind::Backup(backup) if backup.restore => (errors::NOT_IN_USER_TRANSACTION, "RESTORE"),
-        StatementKind::Backup(_) => (errors::NOT_IN_USER_TRANSACTION, "BACKUP"),
+        StatementKind::Backup(backup) if !changes_nothing(backup) => {
+            return Some(errors::BACKUP_IN_TRANSACTION.error());
+        }
         StatementKind::Reconfigure { .. } => (errors::NOT_IN_USER_TRANSACTION, "CONFIG"),
         _ => return None,
-    })
+    };
+    Some(error.with([&name]))
+}
+
+/// Whether the statement only reads backups: `RESTORE FILELISTONLY` and the like.
+fn changes_nothing(backup: &Backup) -> bool {
+    let is_of_database = ["DATABASE", "LOG"].iter().any(|what| backup.what.value.eq_ignore_ascii_case(what));
+    backup.restore && !is_of_database
 }
 
 /// Whether a statement changes a table variable: by its name, by an alias in its `FROM`, or by the name of a query over

@@ -167,8 +167,8 @@ impl Transactions<'_, '_> {
     /// transactions on.
     ///
     /// # Errors
-    /// 3930 for a change in a doomed transaction; 3964 for a change of definitions under `SNAPSHOT`; 226 and 574 for
-    /// statements that cannot be rolled back; 6005.
+    /// 3930 for a change in a doomed transaction; 3964 for a change of definitions under `SNAPSHOT`; 226, 574 and 3021
+    /// for statements that cannot be rolled back; 6005.
     pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
         let is_implicit = self.batch.state.options.switch(SwitchOption::ImplicitTransactions);
         if is_implicit && self.batch.state.transaction.is_none() && begins_transaction(kind) {
@@ -186,7 +186,7 @@ impl Transactions<'_, '_> {
             return Err(errors::SNAPSHOT_DEFINITION.error().at(position).into());
         }
         match forbidden_in_transaction(kind) {
-            Some((entry, name)) => Err(entry.with([&name]).at(position).into()),
+            Some(error) => Err(error.at(position).into()),
             None => Ok(()),
         }
     }

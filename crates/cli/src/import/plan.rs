@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::number;
 use hobt_files::{
-    CodePage, FileKind, FileName, Header, TextLayout, files_of, infer_columns, infer_json_columns, parquet_schema,
-    terminator,
+    CodePage, FileKind, FileName, Header, TextLayout, files_of, first_row, infer_columns, infer_json_columns,
+    parquet_schema, terminator,
 };
 use hobt_types::SqlType;
 
@@ -53,8 +53,8 @@ pub(super) struct Plan {
     table: String,
     /// The columns of the table that is to be made, with their types; `None` if it is there.
     new_columns: Option<Vec<(String, String)>>,
-    /// The columns that are filled, each with its field from 1; empty for all.
-    filled: Vec<(String, usize)>,
+    /// The columns that are filled, in the order of the fields; empty for all.
+    filled: Vec<String>,
     files: Vec<PathBuf>,
     options: Vec<String>,
     /// Bytes of the files.
@@ -116,6 +116,7 @@ impl Looked {
         }
         let found = look(arguments, kind, first, (&layout, code_page))?;
         check_types(&found, &overrides)?;
+        check_same(arguments, kind, &files, found.has_header.then_some((&layout, code_page)))?;
         let mut options = vec!["TABLOCK".to_owned(), format!("MAXERRORS = {}", arguments.max_errors)];
         match kind {
             FileKind::Csv | FileKind::Tsv | FileKind::Psv => {
@@ -220,6 +221,44 @@ fn kind_of(arguments: &LoadArguments, first: &Path) -> Result<FileKind, ImportEr
     })
 }
 
+/// Checks that all files are of one kind, and have the header of the first one, if that has one: fields are told apart
+/// by their places.
+fn check_same(
+    arguments: &LoadArguments,
+    kind: FileKind,
+    files: &[PathBuf],
+    header: Option<(&TextLayout, CodePage)>,
+) -> Result<(), ImportError> {
+    let Some((first, others)) = files.split_first() else { return Ok(()) };
+    let names = |file: &Path| header.map(|(layout, code_page)| first_row(file, layout, code_page)).transpose();
+    let wanted = names(first)?;
+    for other in others {
+        let differs = arguments.format.is_none() && FileName::of(other).kind.is_some_and(|other| other != kind);
+        if differs {
+            let text = format!(
+                "{} and {} are of two kinds: import them one after the other",
+                first.display(),
+                other.display()
+            );
+            return Err(ImportError::Usage(text));
+        }
+        let (Some(wanted), Some(found)) = (&wanted, names(other)?) else { continue };
+        let is_same =
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(one, two)| one.eq_ignore_ascii_case(two));
+        if !found.is_empty() && !is_same {
+            let text = format!(
+                "{} begins with the names {}, and {} with {}: import them one after the other",
+                first.display(),
+                wanted.join(", "),
+                other.display(),
+                found.join(", ")
+            );
+            return Err(ImportError::Usage(text));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that the files have the columns that `--types` names, each once.
 fn check_types(found: &Found, overrides: &[TypeOverride]) -> Result<(), ImportError> {
     let is_known = |at: usize| overrides[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&overrides[at].name));
@@ -266,13 +305,12 @@ fn new_columns(found: &Found, overrides: &[TypeOverride]) -> Vec<(String, String
 }
 
 /// Which columns of a table that is there the files fill: by name if the files have names that the table has, else all.
-fn matched(found: &Found, known: &[String], kind: FileKind, table: &str) -> Result<Vec<(String, usize)>, ImportError> {
+fn matched(found: &Found, known: &[String], kind: FileKind, table: &str) -> Result<Vec<String>, ImportError> {
     if kind.delimiter().is_some() && !found.has_header {
         return Ok(Vec::new());
     }
     let place = |name: &String| known.iter().find(|known| known.eq_ignore_ascii_case(name));
-    let filled: Vec<(String, usize)> =
-        found.columns.iter().enumerate().filter_map(|(at, (name, _))| Some((place(name)?.clone(), at + 1))).collect();
+    let filled: Vec<String> = found.columns.iter().filter_map(|(name, _)| place(name).cloned()).collect();
     let missing: Vec<&str> =
         found.columns.iter().filter(|(name, _)| place(name).is_none()).map(|(name, _)| name.as_str()).collect();
     if filled.is_empty() && found.columns.len() == known.len() {
@@ -352,8 +390,7 @@ impl Plan {
         let list = match self.filled.is_empty() {
             true => String::new(),
             false => {
-                let filled: Vec<String> =
-                    self.filled.iter().map(|(name, field)| format!("{} {field}", quoted(name))).collect();
+                let filled: Vec<String> = self.filled.iter().map(|name| quoted(name)).collect();
                 format!(" ({})", filled.join(", "))
             }
         };

@@ -99,6 +99,24 @@ fn flags_that_do_nothing_are_refused_and_only_a_missing_table_is_a_new_one() {
     assert!(!done && said.contains("5 parts"), "{said}");
 }
 
+/// Fields are told apart by their places, so files with other headers are not taken for one another.
+#[test]
+fn files_with_other_headers_are_imported_one_after_the_other() {
+    let folder = folder();
+    let path = folder.path();
+    for (file, text) in [("b.csv", "ID,Name\n3,Cy\n"), ("swapped.csv", "name,id\nDi,4\n"), ("bare.csv", "5,Eve\n")] {
+        fs::write(path.join(file), text).expect("a file");
+    }
+    for (other, wanted) in [("swapped.csv", "name, id"), ("bare.csv", "5, Eve"), ("b.jsonl", "two kinds")] {
+        let (done, said) = import(path, &["a.csv", other, "t"]);
+        assert!(!done && said.contains(wanted) && !path.join("data").exists(), "{other}: {said}");
+    }
+    let (done, said) = import(path, &["a.csv", "b.csv", "t"]);
+    assert!(done, "{said}");
+    assert!(import(path, &["swapped.csv", "t"]).0);
+    assert_eq!(sql(path, "SELECT CONCAT(id, ' ', name) FROM t ORDER BY id\nGO\n"), ["1 Ada", "2 Bob", "3 Cy", "4 Di"]);
+}
+
 #[test]
 fn an_import_in_a_transaction_leaves_it_open() {
     let folder = folder();

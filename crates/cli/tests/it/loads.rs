@@ -272,6 +272,19 @@ fn several_files_are_named_by_lists_folders_and_patterns() {
     assert!(world.error("SELECT * FROM OPENROWSET(BULK 'f/*.x', FORMAT = 'CSV') r").starts_with("4860 "));
 }
 
+/// The numbers of a list pick fields, and what they do not pick is no field too many. Without numbers it is.
+#[test]
+fn a_list_picks_fields_by_their_numbers() {
+    let mut world = World::new();
+    world.write("abc.csv", "1,2,3\n4,5,6\n");
+    world.rows("CREATE TABLE t (a int, b int)");
+    world.rows("COPY INTO t (a 1, b 2) FROM 'abc.csv' WITH (FILE_TYPE = 'CSV')");
+    world.rows("COPY INTO t (b 1) FROM 'abc.csv' WITH (FILE_TYPE = 'CSV')");
+    assert_eq!(world.rows("SELECT a, b FROM t ORDER BY a, b"), ["NULL|1", "NULL|4", "1|2", "4|5"]);
+    assert!(world.error("COPY INTO t (a, b) FROM 'abc.csv' WITH (FILE_TYPE = 'CSV', MAXERRORS = 0)").contains("row 1"));
+    assert!(world.error("COPY INTO t FROM 'abc.csv' WITH (FILE_TYPE = 'CSV', MAXERRORS = 0)").contains("row 1"));
+}
+
 #[test]
 fn json_lines_are_read_by_names_and_paths() {
     let mut world = World::new();

@@ -240,6 +240,15 @@ impl DiskFile for RecordingFile {
         })
     }
 
+    fn cut(&self, bytes: u64) -> Result<()> {
+        if bytes >= self.size()? {
+            return Ok(());
+        }
+        self.inner.cut(bytes).inspect(|()| {
+            self.trace.append(Kind::Resized, [self.number, bytes, 0], &[]);
+        })
+    }
+
     fn reserve(&self, bytes: u64) -> Result<bool> {
         if self.size()? < bytes {
             self.set_size(bytes)?;

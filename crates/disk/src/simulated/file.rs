@@ -48,6 +48,26 @@ impl Drop for Shared {
 }
 
 impl SimulatedFile {
+    fn resize(&self, bytes: u64) -> Result<()> {
+        schedule::point(Place::Disk);
+        let shared = &self.shared;
+        let failed = |error| DiskError::new(Operation::SetSize, &shared.path, None, error);
+        shared.check_alive().map_err(failed)?;
+        if let Some(FaultKind::Error(number)) = shared.world.fault(Operation::SetSize, &shared.path) {
+            return Err(shared.error(Operation::SetSize, number));
+        }
+        if shared.options.read_only {
+            return Err(shared.error(Operation::SetSize, libc::EBADF));
+        }
+        let set = || {
+            let mut content = shared.inode.content.lock();
+            shared.world.account(content.size(), bytes)?;
+            content.set_size(bytes);
+            Ok(())
+        };
+        shared.world.powered(Operation::SetSize, &shared.path, bytes..bytes, set).map_err(failed)
+    }
+
     pub(super) fn new(world: Arc<World>, inode: Arc<Inode>, path: &Path, options: OpenOptions) -> SimulatedFile {
         let generation = world.generation();
         let device = world.device_of(path);
@@ -261,24 +281,15 @@ impl DiskFile for SimulatedFile {
     }
 
     fn set_size(&self, bytes: u64) -> Result<()> {
-        schedule::point(Place::Disk);
-        let shared = &self.shared;
-        shared.check_writable()?;
-        let failed = |error| DiskError::new(Operation::SetSize, &shared.path, None, error);
-        shared.check_alive().map_err(failed)?;
-        if let Some(FaultKind::Error(number)) = shared.world.fault(Operation::SetSize, &shared.path) {
-            return Err(shared.error(Operation::SetSize, number));
+        self.shared.check_writable()?;
+        self.resize(bytes)
+    }
+
+    fn cut(&self, bytes: u64) -> Result<()> {
+        if bytes >= self.size()? {
+            return Ok(());
         }
-        if shared.options.read_only {
-            return Err(shared.error(Operation::SetSize, libc::EBADF));
-        }
-        let set = || {
-            let mut content = shared.inode.content.lock();
-            shared.world.account(content.size(), bytes)?;
-            content.set_size(bytes);
-            Ok(())
-        };
-        shared.world.powered(Operation::SetSize, &shared.path, bytes..bytes, set).map_err(failed)
+        self.resize(bytes)
     }
 
     fn reserve(&self, bytes: u64) -> Result<bool> {
@@ -340,6 +351,10 @@ impl DiskFile for SimulatedFile {
         }
         if shared.inode.locked.swap(true, Ordering::SeqCst) {
             return Err(DiskError::Locked { path: shared.path.clone() });
+        }
+        if !shared.world.names_inode(&shared.path, &shared.inode) {
+            shared.inode.locked.store(false, Ordering::SeqCst);
+            return Err(DiskError::NotFound { path: shared.path.clone() });
         }
         shared.holds_lock.store(true, Ordering::SeqCst);
         Ok(())

@@ -278,6 +278,11 @@ impl World {
         }
     }
 
+    /// Whether a path is that of this file.
+    fn names_inode(&self, path: &Path, inode: &Arc<Inode>) -> bool {
+        self.names.lock().files.get(path).is_some_and(|named| Arc::ptr_eq(named, inode))
+    }
+
     fn free_bytes(&self) -> u64 {
         let used = self.used_bytes.load(Ordering::SeqCst);
         self.capacity_bytes.load(Ordering::SeqCst).saturating_sub(used)

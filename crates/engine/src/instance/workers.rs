@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use hobt_instruments::schedule::Mutex;
+
 use crate::error::Result;
 
 /// Sets a flag on drop.
@@ -34,8 +36,8 @@ impl Others {
 }
 
 /// Runs `work` on threads of this name, each with one of the numbers, and `own` on this thread. Returns when all have
-/// ended, with the first error. `is_over` is set when the first of them ends, whether nothing was left to begin, or by an
-/// error or a panic. A thread that cannot be started is done without.
+/// ended, with the first error. `is_over` is set when the first of them ends, whether nothing was left to begin, or by
+/// an error or a panic. A thread that cannot be started is done without.
 pub(super) fn work_together(
     (name, numbers): (&str, Range<usize>),
     is_over: &AtomicBool,
@@ -43,26 +45,35 @@ pub(super) fn work_together(
     own: impl FnOnce(&Others) -> Result<()>,
 ) -> Result<()> {
     let (at_work, ended) = mpsc::channel();
+    // Those that follow may be consequences of the first.
+    let first = Mutex::new(None);
+    let note = |done: Result<()>| {
+        if let Err(error) = done {
+            first.lock().get_or_insert(error);
+        }
+    };
     std::thread::scope(|scope| {
         let started: Vec<_> = numbers
             .filter_map(|number| {
-                let (work, at_work) = (&work, at_work.clone());
+                let (work, note, at_work) = (&work, &note, at_work.clone());
                 let run = move || {
                     let _at_work: mpsc::Sender<Infallible> = at_work;
                     let _over = SetOnDrop(is_over);
-                    work(number)
+                    note(work(number));
                 };
                 std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run).ok()
             })
             .collect();
         drop(at_work);
-        let own = {
+        {
             let _over = SetOnDrop(is_over);
-            own(&Others { count: started.len(), ended })
-        };
-        let all = started.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        all.fold(own, |first, other| first.and(other))
-    })
+            note(own(&Others { count: started.len(), ended }));
+        }
+        for one in started {
+            one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+    first.into_inner().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

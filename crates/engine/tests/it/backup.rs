@@ -132,6 +132,7 @@ impl<'a> Restoring<'a> {
             end: self.end.clone(),
             stop: self.stop.clone(),
             checks: false,
+            continues_after_error: false,
             user: "tester".to_owned(),
             observe: &quiet,
         })
@@ -370,6 +371,7 @@ fn a_restore_that_fails_leaves_nothing_and_a_backup_that_fails_no_backup() {
         end: RestoreEnd::Recovery,
         stop: None,
         checks: false,
+        continues_after_error: false,
         user: String::new(),
         observe: &observe,
     };
@@ -388,10 +390,10 @@ fn a_restore_that_fails_leaves_nothing_and_a_backup_that_fails_no_backup() {
     assert!(instance.back_up(&database, &other).is_err());
     assert_eq!(instance.backup_media(&paths).expect("a media set").sets().len(), 1);
     let second = Restoring::of("copy", "full.bak").moved().set(2);
-    assert_eq!(number_of(second.run(&instance)), number::BACKUP_SET_CUT_SHORT);
+    assert_eq!(number_of(second.run(&instance)), number::NO_SUCH_BACKUP_SET);
     let done = back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
     assert_eq!(done.position, 2);
-    let verified = instance.verify_backup(&paths, Some(2), &quiet).expect("sound");
+    let verified = instance.verify_backup(&paths, Some(2), false, &quiet).expect("sound");
     assert_eq!(verified.facts, done.facts);
 }
 
@@ -538,7 +540,7 @@ fn a_damaged_backup_never_brings_back_something_else() {
             bad.write_at(&changed, 0).expect("written");
         }
         drop(bad);
-        let verified = instance.verify_backup(&[PathBuf::from("bad.bak")], None, &quiet);
+        let verified = instance.verify_backup(&[PathBuf::from("bad.bak")], None, true, &quiet);
         let restored = Restoring::of("copy", "bad.bak").moved().recovery().run(&instance);
         assert_eq!(verified.is_ok(), restored.is_ok(), "{step}: {verified:?} {restored:?}");
         match restored {

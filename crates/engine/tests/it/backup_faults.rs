@@ -250,3 +250,113 @@ fn a_backup_that_the_history_lacks_has_succeeded() {
     Restoring::of("copy", "log.bak").log().recovery().run(&instance).expect("restored");
     assert_eq!(ids(&instance.database("copy").expect("online")).len(), 300);
 }
+
+/// Files that another process has open are not overwritten, whatever the statement says.
+#[test]
+fn files_of_another_process_are_not_replaced() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = shop(&instance, RecoveryModel::Full);
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
+    for file in ["copy.mdf", "copy.ldf"] {
+        let path = Path::new(FOLDER).join(file);
+        let other = disk.open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }).expect("a new file");
+        other.try_lock_exclusive().expect("locked");
+        let restore = || Restoring::of("copy", "full.bak").moved().replace().recovery();
+        assert_eq!(number_of(restore().run(&instance)), number::RESTORE_FILE_PLACE, "{file}");
+        assert!(disk.exists(&path));
+        drop(other);
+        restore().run(&instance).expect("restored over a file that nobody uses");
+        instance.drop_database("copy").expect("dropped");
+    }
+}
+
+/// What was changed since a restore is in no backup, so it is not restored over without REPLACE.
+#[test]
+fn a_restored_database_is_not_restored_over_unasked() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = shop(&instance, RecoveryModel::Full);
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
+    Restoring::of("copy", "full.bak").moved().recovery().run(&instance).expect("restored");
+    let copy = instance.database("copy").expect("online");
+    add(&instance, &copy, 0..10);
+    drop(copy);
+    let again = || Restoring::of("copy", "full.bak").moved().recovery();
+    assert_eq!(number_of(again().run(&instance)), number::TAIL_NOT_BACKED_UP);
+    assert_eq!(ids(&instance.database("copy").expect("online")).len(), 10);
+    again().replace().run(&instance).expect("restored");
+    assert!(ids(&instance.database("copy").expect("online")).is_empty());
+}
+
+/// After a time under SIMPLE a differential backup begins the chain of the log again, as a full one does.
+#[test]
+fn a_differential_backup_begins_a_chain() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = shop(&instance, RecoveryModel::Full);
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
+    set_model(&instance, &database, RecoveryModel::Simple);
+    add(&instance, &database, 0..10);
+    database.checkpoint().expect("saved");
+    set_model(&instance, &database, RecoveryModel::Full);
+    assert_eq!(number_of(back_up(&instance, &database, BackupWhat::Log, "log.bak")), number::LOG_BACKUP_WITHOUT_BASE);
+    back_up(&instance, &database, BackupWhat::Differential, "diff.bak").expect("backed up");
+    add(&instance, &database, 10..30);
+    back_up(&instance, &database, BackupWhat::Log, "log.bak").expect("backed up");
+    Restoring::of("copy", "full.bak").moved().run(&instance).expect("restored");
+    Restoring::of("copy", "diff.bak").run(&instance).expect("restored");
+    Restoring::of("copy", "log.bak").log().recovery().run(&instance).expect("restored");
+    let copy = instance.database("copy").expect("online");
+    assert_eq!(ids(&copy), (0..30).collect::<Vec<_>>());
+    assert_sound(&copy);
+}
+
+/// A backup that is refused, or that fails because the disk is full, leaves the backups in its files as they were.
+#[test]
+fn a_backup_that_is_refused_or_fails_changes_no_other() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = shop(&instance, RecoveryModel::Full);
+    add(&instance, &database, 0..100);
+    let path = || [PathBuf::from("full.bak")];
+    let size = || disk.open(&Path::new(FOLDER).join("full.bak"), OpenOptions::default()).expect("there").size();
+    let paths = path();
+    let other =
+        instance.create_database(&hobt_engine::DatabaseDefinition { name: "other".to_owned(), ..Default::default() });
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
+    let before = size().expect("a size");
+    for opening in [Opening::Init, Opening::Format] {
+        let differential = BackupRequest { opening, ..request(BackupWhat::Differential, &paths) };
+        let refused = instance.back_up(&other.as_ref().expect("made").database, &differential);
+        assert_eq!(number_of(refused), number::NO_DIFFERENTIAL_BASE);
+        assert_eq!(size().expect("a size"), before, "{opening:?}");
+    }
+    add(&instance, &database, 100..3000);
+    disk.inject(Fault {
+        path_contains: "full.bak".to_owned(),
+        ..Fault::once(Operation::Write, 2, FaultKind::Error(28))
+    });
+    let appended = back_up(&instance, &database, BackupWhat::Database, "full.bak").expect_err("no room");
+    assert!(!appended.to_string().contains("takes no more writes"), "{appended}");
+    assert_eq!(size().expect("a size"), before);
+    assert_eq!(instance.backup_media(&path()).expect("a media set").sets().len(), 1);
+}
+
+/// A file that another backup removes when it fails, while this one waits for it, is made anew.
+#[test]
+fn a_lock_of_a_file_that_is_gone_is_none() {
+    let disk = simulated();
+    let path = Path::new(FOLDER).join("a.bak");
+    let (new, old) = (OpenOptions { create_new: true, ..OpenOptions::default() }, OpenOptions::default());
+    disk.create_directory(Path::new(FOLDER)).expect("made");
+    let first = disk.open(&path, new).expect("a new file");
+    first.try_lock_exclusive().expect("locked");
+    let second = disk.open(&path, old).expect("there");
+    disk.remove(&path).expect("removed");
+    drop(first);
+    assert!(second.try_lock_exclusive().is_err());
+    let third = disk.open(&path, new).expect("a new file");
+    assert!(second.try_lock_exclusive().is_err());
+    third.try_lock_exclusive().expect("locked");
+}

@@ -96,6 +96,7 @@ fn what_is_cancelled_leaves_nothing() {
             end: RestoreEnd::Recovery,
             stop: None,
             checks: false,
+            continues_after_error: false,
             user: "tester".to_owned(),
             observe,
         })

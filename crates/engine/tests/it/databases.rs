@@ -176,15 +176,16 @@ fn a_closed_instance_refuses_and_lets_go_of_its_folder() {
 #[test]
 fn what_a_crash_left_of_a_database_is_not_in_its_own_way() {
     let (mut removed, mut made) = (0, 0);
-    for cut in 1.. {
+    // What is left of operations that were not durable is another part of them with each seed.
+    for (cut, seed) in (1..).flat_map(|cut| [(cut, cut), (cut, cut + 1_000)]) {
         let disk = simulated();
         let instance = open(&disk);
         let definition = DatabaseDefinition { primary: vec![small_file("shop")], ..database_named("shop") };
-        disk.crash_at(disk.changes() + cut, cut);
+        disk.crash_at(disk.changes() + cut, seed);
         let created = instance.create_database(&definition);
         let was_cut = disk.is_off();
         assert_eq!(created.is_err(), was_cut);
-        disk.crash(cut);
+        disk.crash(seed);
         drop((created, instance));
         disk.power_on();
         let instance = open(&disk);

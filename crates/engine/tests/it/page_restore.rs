@@ -65,6 +65,7 @@ fn of_pages<'a>(name: &'a str, paths: &'a [PathBuf], end: RestoreEnd) -> Restore
         end,
         stop: None,
         checks: false,
+        continues_after_error: false,
         user: "tester".to_owned(),
         observe: &|_, _| Ok(()),
     }

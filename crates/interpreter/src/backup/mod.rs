@@ -158,6 +158,9 @@ impl Maintenance<'_, '_> {
             done
         };
         self.say_unnoted(done.unnoted.as_ref(), position)?;
+        if done.facts.is_damaged {
+            self.batch.send_message(Message::of(position.line, errors::BACKUP_OF_DAMAGED.error()))?;
+        }
         let verb = if is_log { "BACKUP LOG" } else { "BACKUP DATABASE" };
         self.say_processed(verb, &done.facts, done.position, &name, done.elapsed, position)
     }
@@ -177,6 +180,9 @@ impl Maintenance<'_, '_> {
         };
         options.check_restore()?;
         let instance = Arc::clone(&self.batch.environment.instance);
+        if name_equals("master", &name) {
+            return Err(errors::RESTORE_OF_MASTER.with([&name]).at(position).into());
+        }
         if name_equals(self.batch.state.database.name(), &name) {
             return Err(errors::RESTORE_OF_CURRENT.with([&name]).at(position).into());
         }
@@ -204,6 +210,7 @@ impl Maintenance<'_, '_> {
                 end,
                 stop: options.stop.clone(),
                 checks: options.checks,
+                continues_after_error: options.continues_after_error,
                 user,
                 observe: &observe,
             };
@@ -278,7 +285,7 @@ impl Maintenance<'_, '_> {
         let place = {
             let told = Told::new(self.batch, options.stats, position);
             let observe = |done, all| told.observe(done, all);
-            let verified = instance.verify_backup(paths, options.file, &observe);
+            let verified = instance.verify_backup(paths, options.file, options.continues_after_error, &observe);
             let place = verified.map_err(|error| error.to_sql_error().at(position))?;
             told.end()?;
             place

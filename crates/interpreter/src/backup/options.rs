@@ -40,13 +40,11 @@ pub(super) struct Options {
     given: Vec<String>,
 }
 
-/// Options that change nothing here: tapes, hints about transfers, dates that nothing checks.
+/// Options that change nothing here: tapes, hints about transfers.
 const WITHOUT_EFFECT: &[&str] = &[
     "BLOCKSIZE",
     "BUFFERCOUNT",
     "MAXTRANSFERSIZE",
-    "EXPIREDATE",
-    "RETAINDAYS",
     "SKIP",
     "NOSKIP",
     "NOFORMAT",
@@ -77,7 +75,7 @@ impl Options {
                         Some(after) => Some(moment(batch.evaluate(after)?)?),
                         None => None,
                     };
-                    options.stop = Some(stop_at_mark(&mark, *is_before, after)?);
+                    options.set_stop(stop_at_mark(&mark, *is_before, after)?)?;
                 }
                 BackupOption::Variable { name, value } => {
                     let value = batch.evaluate(value)?;
@@ -129,6 +127,13 @@ impl Options {
         Ok(())
     }
 
+    fn set_stop(&mut self, stop: StopPoint) -> Result<(), SqlError> {
+        match self.stop.replace(stop) {
+            Some(_) => Err(errors::BACKUP_OPTIONS_CONFLICT.with([&"stopatmark", &"stopat"])),
+            None => Ok(()),
+        }
+    }
+
     /// An option with a value.
     fn set_value(&mut self, name: &str, value: hobt_types::TypedValue) -> Result<(), SqlError> {
         let text = |value: &hobt_types::TypedValue| -> Result<String, SqlError> {
@@ -150,7 +155,9 @@ impl Options {
             "FILE" => self.file = Some(number(&value)?),
             "STATS" => self.stats = u64::from(number(&value)?).clamp(1, 100),
             "STANDBY" => self.end = Some(RestoreEnd::Standby(PathBuf::from(text(&value)?))),
-            "STOPAT" => self.stop = Some(StopPoint::Time(moment(value)?)),
+            "STOPAT" => self.set_stop(StopPoint::Time(moment(value)?))?,
+            // Without days a backup may be overwritten, as all may.
+            "RETAINDAYS" if number(&value)? == 0 => {}
             name if WITHOUT_EFFECT.contains(&name) => {}
             name => return Err(errors::BACKUP_OPTION.with([&name.to_lowercase()])),
         }

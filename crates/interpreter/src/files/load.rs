@@ -73,8 +73,8 @@ struct Loaded<'t> {
     default: Option<Expression>,
 }
 
-/// The columns that a load fills, and how many fields a row has. Without a list and a format file the fields are those
-/// of all columns that are not computed, in their order.
+/// The columns that a load fills, and how many fields a row has, if a list does not pick some by number. Without a list
+/// and a format file the fields are those of all columns that are not computed, in their order.
 ///
 /// # Errors
 /// 207 for a column that is not there; 4828 for a number that no column has.
@@ -82,7 +82,7 @@ fn loaded_columns<'t>(
     bulk: &BulkInsert,
     table: &'t Table,
     format: Option<&FormatFile>,
-) -> Result<(Vec<Loaded<'t>>, usize), SqlError> {
+) -> Result<(Vec<Loaded<'t>>, Option<usize>), SqlError> {
     let stored = || table.columns.iter().filter(|column| column.computed.is_none());
     let loaded = |column, field| Loaded { column, field, default: None };
     if let Some(format) = format {
@@ -101,12 +101,12 @@ fn loaded_columns<'t>(
                 columns.push(loaded(&table.columns[place], column.field));
             }
         }
-        return Ok((columns, format.fields.len()));
+        return Ok((columns, Some(format.fields.len())));
     }
     if bulk.columns.is_empty() {
         let columns: Vec<Loaded<'t>> = stored().enumerate().map(|(field, column)| loaded(column, field)).collect();
         let fields = columns.len();
-        return Ok((columns, fields));
+        return Ok((columns, Some(fields)));
     }
     let mut columns = Vec::with_capacity(bulk.columns.len());
     for (at, listed) in bulk.columns.iter().enumerate() {
@@ -119,7 +119,8 @@ fn loaded_columns<'t>(
         };
         columns.push(Loaded { column: &table.columns[place], field, default: listed.default.clone() });
     }
-    let fields = columns.iter().map(|column| column.field + 1).max().unwrap_or(0);
+    let has_numbers = bulk.columns.iter().any(|listed| listed.field.is_some());
+    let fields = if has_numbers { None } else { Some(columns.len()) };
     Ok((columns, fields))
 }
 

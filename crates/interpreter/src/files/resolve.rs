@@ -113,7 +113,7 @@ impl Names<'_> {
         let form = FileForm::Text(layout.clone());
         if let Some(target) = &source.target {
             let (columns, collations) = self.columns_of_target(target, options)?;
-            let fields = Some(target.fields);
+            let fields = target.fields;
             return Ok(Shape { form, columns, collations, fields, first_row, row_bytes: 100.0, code_page: None });
         }
         if !source.columns.is_empty() {

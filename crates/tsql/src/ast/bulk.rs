@@ -36,8 +36,8 @@ pub struct FileTarget {
     pub name: ObjectName,
     /// The columns that fields fill, each with the number of its field, from 0.
     pub columns: Vec<(Identifier, usize)>,
-    /// How many fields a row has.
-    pub fields: usize,
+    /// How many fields a row has; `None` if the columns say which of them they take, and there may be more.
+    pub fields: Option<usize>,
     /// Whether it is that of a `COPY INTO`, whose files are CSV if nothing says otherwise.
     pub is_copy: bool,
 }

@@ -43,8 +43,8 @@ impl SharedDevices {
         SharedDevices { all, active: AtomicU32::new(0), begun: Instant::now(), seen: AtomicU64::new(0) }
     }
 
-    /// Blocks the thread of this number while others are at work and nothing `is_over`, unless it is among those that go
-    /// on. It is idle by choice: no wait is recorded.
+    /// Blocks the thread of this number while others are at work and nothing `is_over`, unless it is among those that
+    /// go on. It is idle by choice: no wait is recorded.
     pub(super) fn step_back(&self, thread: usize, is_over: &AtomicBool) {
         self.look();
         while thread >= BESIDE_OTHERS && self.are_shared() && !is_over.load(Ordering::Relaxed) {

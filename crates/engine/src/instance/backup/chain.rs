@@ -40,7 +40,8 @@ impl Instance {
         }
         match request.what {
             BackupWhat::Log => self.log_was_backed_up(database, Lsn(facts.last)),
-            BackupWhat::Database if database.id() != MASTER => {
+            // A differential one after SIMPLE has what the log does not have any more.
+            BackupWhat::Database | BackupWhat::Differential if database.id() != MASTER => {
                 self.database_was_backed_up(database)?;
                 self.begin_chain(database, Lsn(facts.first))
             }

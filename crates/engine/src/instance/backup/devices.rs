@@ -50,9 +50,17 @@ impl Instance {
     pub(super) fn open_devices(&self, named: &[PathBuf]) -> Result<Devices> {
         let mut devices = Devices { files: Vec::new(), created: Vec::new() };
         for path in self.backup_paths(named, true)? {
-            let create_new = !self.disk.exists(&path);
-            let options = OpenOptions { create_new, read_only: false, direct: true };
-            let opened = self.disk.open(&path, options).and_then(|file| lock_patiently(&*file).map(|()| file));
+            let open = || {
+                let create_new = !self.disk.exists(&path);
+                let options = OpenOptions { create_new, read_only: false, direct: true };
+                let opened = self.disk.open(&path, options).and_then(|file| lock_patiently(&*file).map(|()| file));
+                (create_new, opened)
+            };
+            let (create_new, opened) = match open() {
+                // Another backup that has failed has removed the file that it had made.
+                (_, Err(DiskError::NotFound { .. } | DiskError::AlreadyExists { .. })) => open(),
+                other => other,
+            };
             match opened {
                 Ok(file) => devices.files.push(file),
                 Err(error) => {

@@ -18,6 +18,7 @@ use crate::error::{EngineError, Result};
 use crate::instance::create::{is_system, new_guid};
 use crate::instance::registry::{Entry, EntryState};
 use crate::instance::{Instance, does_not_exist};
+use crate::options::RecoveryModel;
 use hobt_instruments::time_of_day;
 
 /// The backup of the last part of a log.
@@ -147,6 +148,11 @@ impl Instance {
             growth_bytes: file.growth_bytes,
             bytes_max: file.bytes_max,
         });
+        let model = match entry.options.lock().recovery_model {
+            // The option itself is gone with the data files: a log that is kept is not under this one.
+            RecoveryModel::Simple => RecoveryModel::Full,
+            known => known,
+        };
         let mut facts = SetFacts {
             guid: set_guid(u64::from_le_bytes(*new_guid().first_chunk().expect("sixteen bytes"))),
             kind: SetKind::Log,
@@ -155,7 +161,7 @@ impl Instance {
             database: entry.name.clone(),
             database_guid: Guid(entry.guid),
             database_created: entry.created,
-            recovery_model: entry.options.lock().recovery_model.name().to_owned(),
+            recovery_model: model.name().to_owned(),
             started: time_of_day(),
             first: first.0,
             last: end.0,

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use hobt_backup::{Reading, SetFacts, SetKind, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, SqlError, errors};
 use hobt_catalog::Growth;
-use hobt_disk::SIMULATED;
+use hobt_disk::{DiskError, OpenOptions, SIMULATED};
 use hobt_log::{ChainState, Log};
 use hobt_page::{BootPage, FileHeader};
 use hobt_txn::TransactionLog;
@@ -25,8 +26,10 @@ use crate::instance::backup::of_read;
 use crate::instance::create::{is_system, new_guid, take_id, untold_participants};
 use crate::instance::registry::{Entry, EntryState, Transition};
 use crate::log_file::{self, LogFilePlan};
-use crate::options::DatabaseOptions;
+use crate::options::{DatabaseOptions, RecoveryModel};
 
+/// The time between two reports of the progress while the log is made.
+const REPORT_EVERY: Duration = Duration::from_millis(20);
 /// The generation of restored files: another than that of files that were never used.
 const GENERATION: u64 = 1;
 
@@ -121,9 +124,11 @@ impl Instance {
         // A database that cannot be opened has nothing that could be backed up otherwise.
         let Ok(database) = self.database_by_id(entry.id) else { return Ok(()) };
         let options = database.options();
+        // Where no backup of the log can follow, as after a restore, all of it is the tail.
+        let keeps_all = options.recovery_model != RecoveryModel::Simple;
         let has_tail = database.storage().log().is_some_and(|log| {
             let chain = log.log().chain().unwrap_or_default();
-            options.keeps_log() && log.log().end() > chain.from
+            keeps_all && (!options.keeps_log() || log.log().end() > chain.from)
         });
         match has_tail {
             true => Err(EngineError::Statement(errors::TAIL_NOT_BACKED_UP.with([&entry.name]))),
@@ -181,13 +186,27 @@ impl Instance {
             let (files, logs) = (existing.files.lock(), existing.logs.lock());
             files.iter().chain(logs.iter()).any(|(_, path)| *path == placed)
         });
+        if self.backup_paths(request.paths, false)?.contains(&placed) {
+            return Err(refuse(&"it is a file of the backup"));
+        }
         if self.disk.exists(&placed) && !is_own && !request.replaces {
             return Err(refuse(&"the file exists, and REPLACE is not given"));
+        }
+        if !is_own && self.is_used_elsewhere(&placed) {
+            return Err(refuse(&"it is in use"));
         }
         if taken.contains(&placed) {
             return Err(refuse(&"another file of the database goes there"));
         }
         Ok(placed)
+    }
+
+    /// Whether a file is there and is locked: a backup that is being written, or a file of another instance, which
+    /// would go on with files that no longer have a name.
+    fn is_used_elsewhere(&self, path: &Path) -> bool {
+        let options = OpenOptions { create_new: false, read_only: false, direct: true };
+        let Ok(file) = self.disk.open(path, options) else { return false };
+        matches!(file.try_lock_exclusive(), Err(DiskError::Locked { .. }))
     }
 
     /// Refuses `MOVE` of a file that the backup does not list.
@@ -318,6 +337,13 @@ impl Instance {
             match (!target.is_simulated).then(|| maker.spawn_scoped(scope, make_log)) {
                 Some(Ok(making)) => {
                     let boot = write_pages();
+                    let boot = boot.and_then(|boot| {
+                        while !making.is_finished() {
+                            progress.report().inspect_err(|_| pages_failed.store(true, Ordering::Relaxed))?;
+                            std::thread::sleep(REPORT_EVERY);
+                        }
+                        Ok(boot)
+                    });
                     Ok((boot, making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
                 }
                 Some(Err(_)) | None => write_pages().map(|boot| (Ok(boot), make_log())),

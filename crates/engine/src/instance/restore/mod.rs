@@ -68,6 +68,8 @@ pub struct RestoreRequest<'a> {
     pub stop: Option<StopPoint>,
     /// `CHECKSUM`: the backup must have been made with it.
     pub checks: bool,
+    /// `CONTINUE_AFTER_ERROR`: a backup of a damaged database is restored too.
+    pub continues_after_error: bool,
     /// The login, for the history.
     pub user: String,
     /// Told how far it is.
@@ -116,6 +118,9 @@ impl Instance {
         check_positions(&media, &place)?;
         if request.checks && !facts.has_checksums {
             return Err(EngineError::Statement(errors::NO_BACKUP_CHECKSUMS.error()));
+        }
+        if facts.is_damaged && !request.continues_after_error {
+            return Err(is_damaged(&place, request.paths));
         }
         let source = Source { media: &media, place: &place };
         let is_of_pages = self.is_restoring_pages(request.name)?;
@@ -209,6 +214,17 @@ fn of_set(error: hobt_backup::BackupError, paths: &[PathBuf]) -> EngineError {
         }
         other => of_read(other),
     }
+}
+
+/// The error for a backup set that was made of a damaged database.
+pub(super) fn is_damaged(place: &SetPlace, paths: &[PathBuf]) -> EngineError {
+    let device = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let why = format!(
+        "backup set {} of '{device}' has pages that were damaged when it was made. CONTINUE_AFTER_ERROR restores it; DBCC \
+         CHECKDB then says which",
+        place.number
+    );
+    EngineError::Statement(errors::BACKUP_SET_DAMAGED.with([&why]))
 }
 
 /// Refuses a backup set whose positions cannot be: everything below relies on their order.

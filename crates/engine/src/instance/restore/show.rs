@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hobt_backup::{BlockBuffer, Media, MediaLabel, Reading, SetPlace, SetReader};
 
 use super::pages::missing_log;
-use super::{Source, check_positions, of_set};
+use super::{Source, check_positions, is_damaged, of_set};
 use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::backup::{ObserveBackup, of_read};
@@ -42,7 +42,13 @@ impl Instance {
     ///
     /// # Errors
     /// 3201, 3203, 3241, 3132, 3189, 3256, 4038.
-    pub fn verify_backup(&self, paths: &[PathBuf], set: Option<u32>, observe: ObserveBackup<'_>) -> Result<SetPlace> {
+    pub fn verify_backup(
+        &self,
+        paths: &[PathBuf],
+        set: Option<u32>,
+        continues_after_error: bool,
+        observe: ObserveBackup<'_>,
+    ) -> Result<SetPlace> {
         let media = self.open_media(paths)?;
         let place = media.set(set.unwrap_or(1)).map_err(|error| of_set(error, paths))?.clone();
         check_positions(&media, &place)?;
@@ -69,6 +75,9 @@ impl Instance {
             note(bytes)?;
         }
         reader.check_end().map_err(of_read)?;
+        if place.facts.is_damaged && !continues_after_error {
+            return Err(is_damaged(&place, paths));
+        }
         Ok(place)
     }
 }
