@@ -149,6 +149,13 @@ pub trait DiskFile: Send + Sync {
     /// `Locked`; `NotFound` when the path is no longer that of the file, which was removed meanwhile; `Io`.
     fn try_lock_exclusive(&self) -> Result<()>;
 
+    /// Locks the whole file against [`DiskFile::try_lock_exclusive`] of others, until this handle is dropped. Others
+    /// may share the lock. Does not block.
+    ///
+    /// # Errors
+    /// As [`DiskFile::try_lock_exclusive`].
+    fn try_lock_shared(&self) -> Result<()>;
+
     /// Starts a transfer. Does not block and does not fail: every outcome is a completion on the request's queue.
     fn submit(&self, request: Request);
 

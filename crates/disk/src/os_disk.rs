@@ -187,6 +187,10 @@ impl<B: Backend> DiskFile for OpenFile<B> {
         self.file.try_lock_exclusive()
     }
 
+    fn try_lock_shared(&self) -> Result<()> {
+        self.file.try_lock_shared()
+    }
+
     fn submit(&self, request: Request) {
         if let Some(flight) = Flight::start(&self.file, request) {
             self.backend.submit(flight);

@@ -151,7 +151,15 @@ impl OsFile {
     }
 
     pub(crate) fn try_lock_exclusive(&self) -> Result<()> {
-        self.file.try_lock().map_err(|error| match error {
+        self.locked(self.file.try_lock())
+    }
+
+    pub(crate) fn try_lock_shared(&self) -> Result<()> {
+        self.locked(self.file.try_lock_shared())
+    }
+
+    fn locked(&self, locked: std::result::Result<(), TryLockError>) -> Result<()> {
+        locked.map_err(|error| match error {
             TryLockError::WouldBlock => DiskError::Locked { path: self.path.clone() },
             TryLockError::Error(error) => self.error(Operation::Lock, error),
         })?;

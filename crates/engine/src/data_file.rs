@@ -70,10 +70,19 @@ const LOCK_RETRY: Duration = Duration::from_millis(20);
 /// release its files only a moment after the process is gone, so a lock that is held is tried again for a while. The
 /// system's own blocking lock call has no timeout: this polls, but only if the first attempt finds the file locked.
 pub(crate) fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
+    try_patiently(&|| file.try_lock_exclusive())
+}
+
+/// As [`lock_patiently`], for one who only reads, beside others.
+pub(crate) fn share_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
+    try_patiently(&|| file.try_lock_shared())
+}
+
+fn try_patiently(lock: &dyn Fn() -> Result<(), DiskError>) -> Result<(), DiskError> {
     let mut waits = None;
     let since = Instant::now();
     loop {
-        match file.try_lock_exclusive() {
+        match lock() {
             Err(DiskError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => {
                 waits.get_or_insert_with(|| Wait::begin(WaitType::PreemptiveFileOps));
                 std::thread::sleep(LOCK_RETRY);

@@ -123,6 +123,10 @@ impl DiskFile for CopyGuard {
         self.inner.try_lock_exclusive()
     }
 
+    fn try_lock_shared(&self) -> Result<()> {
+        self.inner.try_lock_shared()
+    }
+
     fn submit(&self, request: Request) {
         if request.direction == Direction::Read {
             return self.inner.submit(request);

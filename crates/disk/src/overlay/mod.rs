@@ -349,6 +349,10 @@ impl DiskFile for OverlayFile {
         self.base.try_lock_exclusive()
     }
 
+    fn try_lock_shared(&self) -> Result<()> {
+        self.base.try_lock_shared()
+    }
+
     fn submit(&self, request: Request) {
         match request.direction {
             Direction::Read => match self.parts(request.offset, request.buffer.len()) {

@@ -279,6 +279,10 @@ impl DiskFile for RecordingFile {
         self.inner.try_lock_exclusive()
     }
 
+    fn try_lock_shared(&self) -> Result<()> {
+        self.inner.try_lock_shared()
+    }
+
     fn submit(&self, mut request: Request) {
         if request.direction == Direction::Write {
             let number = self.begin_submitted(request.offset, &mut request.buffer);

@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::device::{Device, Transfer};
 use super::faults::FaultKind;
-use super::{Inode, World};
+use super::{Inode, LOCKED, World};
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::{DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Poison, Result};
@@ -14,7 +14,7 @@ use hobt_instruments::schedule::{self, Place};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// An open file.
@@ -34,20 +34,40 @@ struct Shared {
     device: usize,
     generation: u64,
     poison: Poison,
-    holds_lock: AtomicBool,
+    /// What this handle has of the locks of its inode: nothing, a share, or all of it.
+    lock: AtomicU32,
     statistics: FileStatistics,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // A crash has released the lock, and another handle may have taken it since.
-        if *self.holds_lock.get_mut() && self.world.generation() == self.generation {
-            self.inode.locked.store(false, Ordering::SeqCst);
+        let lock = *self.lock.get_mut();
+        if lock > 0 && self.world.generation() == self.generation {
+            self.inode.locks.fetch_sub(lock, Ordering::SeqCst);
         }
     }
 }
 
 impl SimulatedFile {
+    /// Takes the lock of the file, or a share of it, unless this handle has one.
+    fn lock(&self, wanted: u32) -> Result<()> {
+        let shared = &self.shared;
+        if shared.lock.load(Ordering::SeqCst) > 0 {
+            return Ok(());
+        }
+        let taken =
+            |locks: u32| if locks == 0 || (wanted == 1 && locks < LOCKED) { Some(locks + wanted) } else { None };
+        let locked = shared.inode.locks.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken);
+        locked.map_err(|_| DiskError::Locked { path: shared.path.clone() })?;
+        if !shared.world.names_inode(&shared.path, &shared.inode) {
+            shared.inode.locks.fetch_sub(wanted, Ordering::SeqCst);
+            return Err(DiskError::NotFound { path: shared.path.clone() });
+        }
+        shared.lock.store(wanted, Ordering::SeqCst);
+        Ok(())
+    }
+
     fn resize(&self, bytes: u64) -> Result<()> {
         schedule::point(Place::Disk);
         let shared = &self.shared;
@@ -81,7 +101,7 @@ impl SimulatedFile {
                 device,
                 generation,
                 poison: Poison::default(),
-                holds_lock: AtomicBool::new(false),
+                lock: AtomicU32::new(0),
                 statistics,
             }),
         }
@@ -345,19 +365,11 @@ impl DiskFile for SimulatedFile {
     }
 
     fn try_lock_exclusive(&self) -> Result<()> {
-        let shared = &self.shared;
-        if shared.holds_lock.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        if shared.inode.locked.swap(true, Ordering::SeqCst) {
-            return Err(DiskError::Locked { path: shared.path.clone() });
-        }
-        if !shared.world.names_inode(&shared.path, &shared.inode) {
-            shared.inode.locked.store(false, Ordering::SeqCst);
-            return Err(DiskError::NotFound { path: shared.path.clone() });
-        }
-        shared.holds_lock.store(true, Ordering::SeqCst);
-        Ok(())
+        self.lock(LOCKED)
+    }
+
+    fn try_lock_shared(&self) -> Result<()> {
+        self.lock(1)
     }
 
     fn submit(&self, request: Request) {

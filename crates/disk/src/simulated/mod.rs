@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The initial settings of a simulated disk.
 #[derive(Clone, Debug)]
@@ -64,11 +64,15 @@ impl Default for SimulatedConfig {
     }
 }
 
+/// The lock of a file is one handle's own.
+const LOCKED: u32 = 1 << 31;
+
 /// A file's contents, shared by all its handles.
 #[derive(Debug)]
 struct Inode {
     content: Mutex<Content>,
-    locked: AtomicBool,
+    /// [`LOCKED`] of one handle, or how many handles share the lock.
+    locks: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -226,7 +230,7 @@ impl World {
             let mut content = inode.content.lock();
             content.crash(&mut random);
             used += content.size();
-            inode.locked.store(false, Ordering::SeqCst);
+            inode.locks.store(0, Ordering::SeqCst);
         }
         self.used_bytes.store(used, Ordering::SeqCst);
     }
@@ -324,7 +328,7 @@ impl SimulatedDisk {
                     return Err(io::ErrorKind::NotFound.into());
                 }
                 let content = Mutex::new(Content::new(self.world.track_unsynced));
-                let inode = Arc::new(Inode { content, locked: AtomicBool::new(false) });
+                let inode = Arc::new(Inode { content, locks: AtomicU32::new(0) });
                 names.remember(path);
                 names.files.insert(path.to_path_buf(), inode.clone());
                 Ok(inode)

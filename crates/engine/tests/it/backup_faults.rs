@@ -360,3 +360,25 @@ fn a_lock_of_a_file_that_is_gone_is_none() {
     assert!(second.try_lock_exclusive().is_err());
     third.try_lock_exclusive().expect("locked");
 }
+
+/// A backup does not overwrite what a restore is reading.
+#[test]
+fn what_a_restore_reads_is_not_overwritten() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = shop(&instance, RecoveryModel::Full);
+    add(&instance, &database, 0..2000);
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("backed up");
+    let (paths, tries) = ([PathBuf::from("full.bak")], std::cell::Cell::new(0));
+    let observe = |_: u64, _: u64| {
+        tries.set(tries.get() + 1);
+        if tries.get() == 1 {
+            let over = BackupRequest { opening: Opening::Init, ..request(BackupWhat::Database, &paths) };
+            assert_eq!(number_of(instance.back_up(&database, &over)), number::BACKUP_DEVICE);
+        }
+        Ok(())
+    };
+    instance.verify_backup(&paths, None, false, &observe).expect("sound");
+    assert!(tries.get() > 1);
+    back_up(&instance, &database, BackupWhat::Database, "full.bak").expect("nobody reads it any more");
+}

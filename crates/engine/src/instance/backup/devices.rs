@@ -8,7 +8,7 @@ use hobt_base::errors;
 use hobt_disk::{DiskError, DiskFile, OpenOptions};
 
 use super::error::{cannot_open, of_read, why};
-use crate::data_file::lock_patiently;
+use crate::data_file::{lock_patiently, share_patiently};
 use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 
@@ -102,7 +102,9 @@ impl Instance {
     pub(in crate::instance) fn open_to_read(&self, named: &[PathBuf]) -> Result<Vec<Arc<dyn DiskFile>>> {
         let open = |path: PathBuf| {
             let options = OpenOptions { create_new: false, read_only: true, direct: true };
-            self.disk.open(&path, options).map_err(|error: DiskError| cannot_open(&path, &why(&error)))
+            // A backup must not overwrite it meanwhile.
+            let opened = self.disk.open(&path, options).and_then(|file| share_patiently(&*file).map(|()| file));
+            opened.map_err(|error: DiskError| cannot_open(&path, &why(&error)))
         };
         self.backup_paths(named, false)?.into_iter().map(open).collect()
     }
