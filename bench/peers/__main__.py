@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs hobt and DuckDB, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts|hashes|star|tpch|exports|loads] [--rows N] [--scale F] [--pairs N] [--json FILE]
+    python3 bench/peers [--only scans|inserts|hashes|star|tpch|operators|exports|loads] [--rows N] [--scale F] [--pairs N] [--json FILE]
                          [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
@@ -21,6 +21,7 @@ import exports
 import hashes
 import inserts
 import loads
+import operators
 import scans
 import star
 import tpch
@@ -34,6 +35,7 @@ COMPARISONS = {
     "hashes": hashes.run,
     "star": star.run,
     "tpch": tpch.run,
+    "operators": operators.run,
     "exports": exports.run,
     "loads": loads.run,
 }
@@ -43,7 +45,8 @@ def arguments():
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--rows", type=int,
-        help=f"rows of BigData, at least (default {scans.ROWS:,}), and of the star's facts (default {star.ROWS:,})",
+        help=f"rows of BigData, at least (default {scans.ROWS:,}), of the star's facts (default {star.ROWS:,}), and of the facts of the "
+        f"ordinary queries (default {operators.ROWS:,})",
     )
     parser.add_argument("--scale", type=float, default=1.0, help="scale factor of TPC-H (default 1)")
     parser.add_argument("--only", choices=tuple(COMPARISONS), help="one of the comparisons alone")
@@ -53,6 +56,7 @@ def arguments():
     parser.add_argument("--pairs", type=int, default=5, help="pairs of builds, of inserts and of loads (default 5)")
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
     parser.add_argument("--tpch-pairs", type=int, default=5, help="pairs of each query of TPC-H and of each export (default 5)")
+    parser.add_argument("--operator-pairs", type=int, default=5, help="pairs of each ordinary query (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of both sides (default 2)")
     parser.add_argument("--hobt", type=Path, default=ROOT / "target" / "release" / "hobt", help="the hobt binary")
     parser.add_argument("--hobt-arg", action="append", default=[], metavar="ARG", help="one more argument of `hobt sql`")
@@ -64,8 +68,10 @@ def arguments():
     if parsed.self_test:
         parsed.rows, parsed.pairs, parsed.query_pairs, parsed.insert_rows = 100_000, 2, 3, 640
         parsed.hash_rows, parsed.hash_repeat, parsed.scale, parsed.tpch_pairs = 1_000_000, 6, 0.01, 2
+        parsed.operator_pairs = 2
     counts = (
-        parsed.pairs, parsed.query_pairs, parsed.tpch_pairs, parsed.threads, parsed.hash_rows, parsed.hash_repeat, parsed.rows or 1
+        parsed.pairs, parsed.query_pairs, parsed.tpch_pairs, parsed.threads, parsed.hash_rows, parsed.hash_repeat, parsed.rows or 1,
+        parsed.operator_pairs,
     )
     if min(counts) < 1 or parsed.rows == 0 or parsed.insert_rows < 64:
         parser.error("rows, pairs, repetitions and threads are at least 1, rows to insert 64")

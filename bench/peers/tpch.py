@@ -156,6 +156,7 @@ def run(options, folder):
     print(f"tpch         geometric mean of 22 ratios {ratio:.3f}, the greatest {slowest.ratio():.3f} of {slowest.name}")
     return {
         "tpch_geomean_ratio": ratio,
+        "tpch_worst_ratio": slowest.ratio(),
         "tpch": {measure.name: measure.report() for measure in measures},
         "tpch_versions": versions,
         "tpch_settings": {"scale": options.scale, "rows": rows, "threads": options.threads, "pairs": options.tpch_pairs},
