@@ -499,8 +499,8 @@ errors! {
         WITH DIFFERENTIAL option.";
     BACKUP_OF_STANDBY(3036, 16) "The database \"{}\" is in warm-standby state (set by executing RESTORE WITH STANDBY) \
         and cannot be backed up until the entire restore sequence is completed.";
-    BACKUP_OF_DAMAGED(3043, 10) "BACKUP WITH CONTINUE_AFTER_ERROR successfully generated a backup of the damaged database. DBCC \
-        CHECKDB lists what is damaged.";
+    BACKUP_OF_DAMAGED(3043, 10) "BACKUP WITH CONTINUE_AFTER_ERROR successfully generated a backup of the damaged \
+        database. DBCC CHECKDB lists what is damaged.";
     BACKUP_PAGE_DAMAGED(3043, 16) "BACKUP '{}' detected an error on page ({}) in file '{}'.";
     RESTORE_IN_USE(3101, 16) "Exclusive access could not be obtained because the database is in use.";
     RESTORE_UNTOLD(3101, 16) "Exclusive access could not be obtained because the database \"{}\" is in use{}.";

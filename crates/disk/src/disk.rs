@@ -113,7 +113,9 @@ pub trait DiskFile: Send + Sync {
     ///
     /// # Errors
     /// `Io`.
-    fn cut(&self, bytes: u64) -> Result<()>;
+    fn cut(&self, bytes: u64) -> Result<()> {
+        if bytes >= self.size()? { Ok(()) } else { self.set_size(bytes) }
+    }
 
     /// Fills `buffer` from `offset` on. Blocks. Records no wait: the caller knows what it waits for.
     ///

@@ -85,10 +85,6 @@ impl DiskFile for CopyGuard {
         self.inner.device_free_bytes()
     }
 
-    fn cut(&self, bytes: u64) -> Result<()> {
-        if bytes >= self.size()? { Ok(()) } else { self.set_size(bytes) }
-    }
-
     fn set_size(&self, bytes: u64) -> Result<()> {
         let copies = self.copies.read();
         if !copies.is_empty() {

@@ -100,10 +100,6 @@ impl DiskFile for FormerView {
         self.former.file().device_free_bytes()
     }
 
-    fn cut(&self, bytes: u64) -> Result<()> {
-        if bytes >= self.size()? { Ok(()) } else { self.set_size(bytes) }
-    }
-
     fn set_size(&self, _bytes: u64) -> Result<()> {
         Err(self.refused(Operation::SetSize, "it is what a file was"))
     }

@@ -275,10 +275,6 @@ impl DiskFile for OverlayFile {
         self.store.file.device_free_bytes()
     }
 
-    fn cut(&self, bytes: u64) -> Result<()> {
-        if bytes >= self.size()? { Ok(()) } else { self.set_size(bytes) }
-    }
-
     fn set_size(&self, bytes: u64) -> Result<()> {
         let _alone = self.first_writes.lock();
         self.store.poison.check(self.store.file.path())?;

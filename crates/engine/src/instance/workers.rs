@@ -7,8 +7,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use hobt_instruments::schedule::Mutex;
+use hobt_instruments::{Wait, WaitType};
 
 use crate::error::Result;
+
+/// The time between two reports of a thread that waits for others.
+const REPORT_EVERY: Duration = Duration::from_millis(50);
 
 /// Sets a flag on drop.
 struct SetOnDrop<'a>(&'a AtomicBool);
@@ -28,10 +32,17 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Blocks until all have ended, or for as long. Returns whether they have. Records no wait.
-    pub(super) fn wait(&self, at_most: Duration) -> bool {
-        let Err(waited) = self.ended.recv_timeout(at_most);
-        waited == mpsc::RecvTimeoutError::Disconnected
+    /// Blocks until all have ended, and reports meanwhile. An error of the report ends it early.
+    pub(super) fn wait(&self, wait_type: WaitType, report: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        loop {
+            let wait = Wait::begin(wait_type);
+            let Err(waited) = self.ended.recv_timeout(REPORT_EVERY);
+            drop(wait);
+            report()?;
+            if waited == mpsc::RecvTimeoutError::Disconnected {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -101,8 +112,7 @@ mod tests {
         let own = |others: &Others| {
             assert_eq!(others.count, 4);
             until_over();
-            assert!(others.wait(Duration::from_secs(60)));
-            Ok(())
+            others.wait(WaitType::BackupThread, &mut || Ok(()))
         };
         work_together(("worker", 1..5), &is_over, work, own).expect("no error");
         assert_eq!(ran.into_inner(), 4);

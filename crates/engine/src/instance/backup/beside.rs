@@ -13,7 +13,8 @@ use hobt_disk::DeviceStatistics;
 const BESIDE_OTHERS: usize = 3;
 /// Others are taken to be at work for so long after they were seen last.
 const SEEN_FOR: Duration = Duration::from_millis(50);
-/// The time between two looks.
+/// The time between two looks. A device tells nobody when it becomes idle: that would cost each transfer of everyone a
+/// wake-up, for a backup now and then.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The devices of a backup, and who uses them.

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use hobt_access::DataFile;
 use hobt_backup::{BlockBuffer, BlockKind, Content, PAYLOAD_BYTES_MAX, SetWriter};
@@ -26,8 +25,6 @@ use crate::instance::workers::{Others, work_together};
 /// Extents that are read at once.
 const PIECE_EXTENTS: u32 = 16;
 const _: () = assert!(PIECE_EXTENTS as usize * EXTENT_PAGES as usize * PAGE_SIZE <= PAYLOAD_BYTES_MAX);
-/// The time between two reports of the progress.
-const REPORT_EVERY: Duration = Duration::from_millis(50);
 /// How often a page that is torn is read again: it is being written, which takes no longer than a few reads.
 const READS_MAX: usize = 8;
 
@@ -115,23 +112,10 @@ impl Copying<'_> {
             worker.run(thread, &mut || Ok(()))
         };
         let own = |others: &Others| match compresses && others.count > 0 {
-            true => self.wait_for(others),
+            true => others.wait(WaitType::BackupThread, &mut || self.report()),
             false => worker.run(0, &mut || self.report()),
         };
         work_together(("backup", others), &is_over, work, own)
-    }
-
-    /// Reports the progress until no other thread is at work any more.
-    fn wait_for(&self, others: &Others) -> Result<()> {
-        loop {
-            let wait = Wait::begin(WaitType::BackupThread);
-            let have_ended = others.wait(REPORT_EVERY);
-            drop(wait);
-            self.report()?;
-            if have_ended {
-                return Ok(());
-            }
-        }
     }
 
     /// Tells the observer how far it is.

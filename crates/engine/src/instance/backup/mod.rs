@@ -165,12 +165,8 @@ impl Instance {
         };
         let Some(_running) = running else { return Err(EngineError::Statement(errors::BACKUP_IN_PROGRESS.error())) };
         let since = Instant::now();
-        match request.what {
-            BackupWhat::Log => self.check_chain(database)?,
-            BackupWhat::Differential if database.base().is_none() => {
-                return Err(EngineError::Statement(errors::NO_DIFFERENTIAL_BASE.with([&database.name()])));
-            }
-            BackupWhat::Database | BackupWhat::Differential => {}
+        if request.what == BackupWhat::Log {
+            self.check_chain(database)?;
         }
         let devices = self.open_devices(request.paths)?;
         let label = self.new_label(request);

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use hobt_backup::{Reading, SetFacts, SetKind, SetReader};
 use hobt_base::{FileId, FilegroupId, Lsn, SqlError, errors};
 use hobt_catalog::Growth;
 use hobt_disk::{DiskError, OpenOptions, SIMULATED};
+use hobt_instruments::WaitType;
+use hobt_instruments::schedule::Mutex;
 use hobt_log::{ChainState, Log};
 use hobt_page::{BootPage, FileHeader};
 use hobt_txn::TransactionLog;
@@ -25,11 +26,10 @@ use crate::instance::Instance;
 use crate::instance::backup::of_read;
 use crate::instance::create::{is_system, new_guid, take_id, untold_participants};
 use crate::instance::registry::{Entry, EntryState, Transition};
+use crate::instance::workers::{Others, work_together};
 use crate::log_file::{self, LogFilePlan};
 use crate::options::{DatabaseOptions, RecoveryModel};
 
-/// The time between two reports of the progress while the log is made.
-const REPORT_EVERY: Duration = Duration::from_millis(20);
 /// The generation of restored files: another than that of files that were never used.
 const GENERATION: u64 = 1;
 
@@ -323,35 +323,24 @@ impl Instance {
     ) -> Result<(Option<BootPage>, Arc<TransactionLog>)> {
         // When one fails, the other one is given up.
         let (pages_failed, log_failed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let write_pages = || {
-            let written = restore_pages(reader, target, progress, &log_failed);
-            written.inspect_err(|_| pages_failed.store(true, Ordering::Relaxed))
-        };
+        let (mut boot, log) = (None, Mutex::new(None));
         let make_log = || {
             let made = self.make_first_log(source, listing, &pages_failed);
-            made.inspect_err(|_| log_failed.store(true, Ordering::Relaxed))
+            *log.lock() = Some(made.inspect_err(|_| log_failed.store(true, Ordering::Relaxed))?);
+            Ok(())
         };
-        let (boot, log) = std::thread::scope(|scope| {
-            let maker = std::thread::Builder::new().name("restore log".to_owned());
-            // One thread in a simulation, so that the order of operations is the same in every run.
-            match (!target.is_simulated).then(|| maker.spawn_scoped(scope, make_log)) {
-                Some(Ok(making)) => {
-                    let boot = write_pages();
-                    let boot = boot.and_then(|boot| {
-                        while !making.is_finished() {
-                            progress.report().inspect_err(|_| pages_failed.store(true, Ordering::Relaxed))?;
-                            std::thread::sleep(REPORT_EVERY);
-                        }
-                        Ok(boot)
-                    });
-                    Ok((boot, making.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
-                }
-                Some(Err(_)) | None => write_pages().map(|boot| (Ok(boot), make_log())),
-            }
-        })?;
-        // If there is no log, the pages have ended early without an error.
-        let log = log?;
-        Ok((boot?, log))
+        let mut write_pages = |others: &Others| {
+            boot = restore_pages(reader, target, progress, &log_failed)?;
+            others.wait(WaitType::BackupIo, &mut || progress.report())
+        };
+        let own = |others: &Others| {
+            write_pages(others).inspect_err(|_| pages_failed.store(true, Ordering::Relaxed))?;
+            if others.count == 0 { make_log() } else { Ok(()) }
+        };
+        // One thread in a simulation, so that the order of operations is the same in every run.
+        let makers = usize::from(!target.is_simulated);
+        work_together(("restore log", 0..makers), &AtomicBool::new(false), |_| make_log(), own)?;
+        Ok((boot, log.into_inner().expect("a log that is not made is an error")))
     }
 
     /// Makes the files of the log, empty, for records as they are in the backup. Blocks while they are filled with

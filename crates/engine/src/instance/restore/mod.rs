@@ -120,7 +120,7 @@ impl Instance {
             return Err(EngineError::Statement(errors::NO_BACKUP_CHECKSUMS.error()));
         }
         if facts.is_damaged && !request.continues_after_error {
-            return Err(is_damaged(&place, request.paths));
+            return Err(of_damaged_database(&place, request.paths));
         }
         let source = Source { media: &media, place: &place };
         let is_of_pages = self.is_restoring_pages(request.name)?;
@@ -217,7 +217,7 @@ fn of_set(error: hobt_backup::BackupError, paths: &[PathBuf]) -> EngineError {
 }
 
 /// The error for a backup set that was made of a damaged database.
-pub(super) fn is_damaged(place: &SetPlace, paths: &[PathBuf]) -> EngineError {
+pub(super) fn of_damaged_database(place: &SetPlace, paths: &[PathBuf]) -> EngineError {
     let device = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
     let why = format!(
         "backup set {} of '{device}' has pages that were damaged when it was made. CONTINUE_AFTER_ERROR restores it; DBCC \

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hobt_backup::{BlockBuffer, Media, MediaLabel, Reading, SetPlace, SetReader};
 
 use super::pages::missing_log;
-use super::{Source, check_positions, is_damaged, of_set};
+use super::{Source, check_positions, of_damaged_database, of_set};
 use crate::error::{EngineError, Result};
 use crate::instance::Instance;
 use crate::instance::backup::{ObserveBackup, of_read};
@@ -76,7 +76,7 @@ impl Instance {
         }
         reader.check_end().map_err(of_read)?;
         if place.facts.is_damaged && !continues_after_error {
-            return Err(is_damaged(&place, paths));
+            return Err(of_damaged_database(&place, paths));
         }
         Ok(place)
     }
