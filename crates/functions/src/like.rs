@@ -108,6 +108,15 @@ pub enum PatternRest {
     More,
 }
 
+/// A pattern that is only a text and `%`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlainPattern<'p> {
+    /// `'abc%'`
+    Prefix(&'p str),
+    /// `'%abc%'`
+    Contains(&'p str),
+}
+
 /// A compiled pattern.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -151,6 +160,17 @@ impl Pattern {
             _ => PatternRest::More,
         };
         (prefix, rest)
+    }
+
+    /// The text that every matching ASCII text begins with (`'abc%'`), or contains (`'%abc%'`), if the pattern says no
+    /// more than that; in lower case if case is ignored.
+    pub fn plain(&self) -> Option<PlainPattern<'_>> {
+        let text = std::str::from_utf8(&self.bytes).ok()?;
+        match self.shape {
+            Shape::Prefix => Some(PlainPattern::Prefix(text)),
+            Shape::Contains => Some(PlainPattern::Contains(text)),
+            Shape::Exact | Shape::Suffix | Shape::General => None,
+        }
     }
 
     /// Whether the whole of `text` matches. Trailing spaces of the text need not be in the pattern.

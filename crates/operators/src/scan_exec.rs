@@ -40,7 +40,9 @@ use super::turn::{self, Turn};
 use builder::BatchBuilder;
 pub(super) use builder::{fitting, reads_pointers};
 use hobt_showplan::NodeMark;
-use hobt_table::{ColumnPredicate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, WorkerClock};
+use hobt_table::{
+    ColumnPredicate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, TextCondition, WorkerClock,
+};
 use hobt_udf::external;
 
 /// Bytes of texts and binaries after which a batch ends, however few rows it has, if memory is not limited.
@@ -62,6 +64,8 @@ pub struct ScanExec {
     missing: Option<Missing>,
     /// The conditions on the table's columns.
     predicates: Arc<[ColumnPredicate]>,
+    /// Further conditions on the table's columns of texts.
+    texts: Arc<[TextCondition]>,
     /// The estimate of the rows that are left after the conditions above, if statistics were read.
     estimated: Option<Arc<LeafEstimate>>,
     /// Whether rows that the conditions reject may be left out: the operator above tests the conditions, and uses such
@@ -110,6 +114,7 @@ impl ScanExec {
             partitions,
             missing,
             predicates,
+            texts: Arc::default(),
             sifts,
             filters,
             estimated: None,
@@ -127,6 +132,12 @@ impl ScanExec {
     #[must_use]
     pub fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> ScanExec {
         ScanExec { predicates, ..self }
+    }
+
+    /// Sets further conditions, on the table's columns of texts.
+    #[must_use]
+    pub fn matching(self, texts: Arc<[TextCondition]>) -> ScanExec {
+        ScanExec { texts, ..self }
     }
 
     /// Sets the estimate of the rows that are left after the conditions above.
@@ -151,6 +162,7 @@ impl ScanExec {
         let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
         let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
+        let fresh = fresh.matching(Arc::clone(&self.texts));
         let (estimated, mark) = (self.estimated.clone(), self.mark.clone());
         ScanExec { sifts: self.sifts, estimated, mark, ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
@@ -273,7 +285,7 @@ impl ExecutionPlan for ScanExec {
             &self.partitions,
             (&self.projection, &self.schema),
             &self.filters,
-            if self.sifts { &self.predicates } else { &[] },
+            if self.sifts { (&self.predicates, &self.texts) } else { (&[], &[]) },
             &started.profile,
         );
         Ok(Box::pin(ScanStream {

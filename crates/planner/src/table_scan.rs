@@ -27,7 +27,7 @@ use hobt_txn::locks::LockMode;
 use hobt_operators::{FileScanExec, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
 use hobt_table::{
     AccessPath, ColumnPredicate, FileRead, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
-    read_predicates,
+    read_predicates, text_conditions,
 };
 use hobt_table::{LeafEstimate, RowReading, TableKnowledge, TableRead, UnseenUse, is_marked};
 use hobt_udf::external;
@@ -166,7 +166,9 @@ fn scan_by(
             let missing = missing_to(table, &projection, wanted.conditions, &known).map_err(external)?;
             let estimated = expected(table, &partitions, wanted, &projection);
             let scan = ScanExec::new(Arc::clone(table), Arc::clone(table.run()), projection, schema);
-            Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known).estimating(estimated))
+            let texts = text_conditions(table, wanted.conditions).into();
+            let scan = scan.of_partitions(partitions).missing(missing).knowing(known).matching(texts);
+            Arc::new(scan.estimating(estimated))
         }
         AccessPath::Seek(path) => {
             let all: Vec<usize> = (0..table.table().base_index().partitions.len()).collect();

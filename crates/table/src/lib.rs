@@ -23,9 +23,9 @@ mod unseen_rows;
 
 pub use access_path::{
     AccessHint, AccessPath, ColumnPredicate, Comparand, JoinedBound, JoinedBy, JoinedColumn, KeyForm, Limit, Lookup,
-    Missing, SeekPath, Test, Wanted, choose, choose_to_lock, covers, for_each_key, has_number, is_number, is_one_value,
-    missing_to, no_plan_for_hints, no_seek, number_keys, partitions_read, predicates, read_predicates, wanted_keys,
-    wanted_partitions,
+    Missing, SeekPath, Test, TextCondition, Wanted, choose, choose_to_lock, covers, equal_texts, for_each_key,
+    has_number, is_number, is_one_value, missing_to, no_plan_for_hints, no_seek, number_keys, partitions_read,
+    predicates, read_predicates, text_conditions, wanted_keys, wanted_partitions,
 };
 pub use cardinality::FilterPart;
 pub use cardinality::GroupSizes;

@@ -238,6 +238,28 @@ impl Collation {
         }
     }
 
+    /// The ASCII string that has this key, in lower case if case does not count; `None` if no ASCII string has it.
+    pub fn ascii_of_key(self, key: &[u8]) -> Option<Vec<u8>> {
+        if self == Collation::Latin1GeneralBin2 {
+            return key.is_ascii().then(|| key.to_vec());
+        }
+        let of_weight = |weight: &u8| {
+            let place = ASCII_PRIMARY.iter().rposition(|known| known == weight)?;
+            u8::try_from(place).ok()
+        };
+        let end = key.iter().position(|byte| *byte == LEVEL).unwrap_or(key.len());
+        let mut text = key[..end].iter().map(of_weight).collect::<Option<Vec<u8>>>()?;
+        match (self, &key[end..]) {
+            (_, []) => {}
+            (Collation::Latin1GeneralCsAs, [LEVEL, LEVEL, cases @ ..]) => {
+                let upper = text.iter_mut().zip(cases).filter(|(_, case)| **case == UPPER);
+                upper.for_each(|(byte, _)| byte.make_ascii_uppercase());
+            }
+            _ => return None,
+        }
+        Some(text)
+    }
+
     /// A number for the first four bytes of a string of `length` bytes (zeros if it is shorter). If one string's number
     /// is below another's, so is its key. Equal numbers imply nothing. `None` if the bytes do not decide: one is not
     /// ASCII, is NUL, or is a space under a binary collation.
@@ -412,6 +434,28 @@ mod tests {
         }
         assert_eq!(CI.sort_key_ascii("é".as_bytes(), &mut [0; 12]), None);
         assert_eq!(CI.sort_key_ascii(b"longer than twelve", &mut [0; 12]), None);
+    }
+
+    #[test]
+    fn a_key_tells_its_ascii_string() {
+        for text in ["", "hello", "x_1 ~{", "a\tb", "Mixed CASE", "it's 5%"] {
+            for collation in [CI, CS, BIN] {
+                let mut key = Vec::new();
+                collation.sort_key(text, &mut key);
+                let expected = if collation.ignores_case() { text.to_ascii_lowercase() } else { text.to_owned() };
+                assert_eq!(collation.ascii_of_key(&key), Some(expected.into_bytes()), "{text:?} under {collation}");
+            }
+        }
+        let mut key = Vec::new();
+        CI.sort_key("straße", &mut key);
+        assert_eq!(CI.ascii_of_key(&key), Some(b"strasse".to_vec()));
+        for text in ["é", "Ω", "£5"] {
+            for collation in [CI, CS, BIN] {
+                let mut key = Vec::new();
+                collation.sort_key(text, &mut key);
+                assert_eq!(collation.ascii_of_key(&key), None, "{text:?} under {collation}");
+            }
+        }
     }
 
     #[test]

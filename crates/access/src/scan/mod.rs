@@ -30,6 +30,7 @@ mod place;
 mod sample;
 mod show;
 mod text_extreme;
+mod text_filter;
 mod worker;
 
 use std::sync::Arc;
@@ -55,6 +56,7 @@ pub use filter::{ColumnFilter, ScanLimits};
 pub use key_set::{KeySet, key_of_bytes};
 pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 pub use sample::PageSample;
+pub use text_filter::{TextFilter, TextTest};
 pub use worker::{ScanWorker, WorkerProgress, WorkerReads};
 
 /// Settings that the laboratory and the administrator vary.

@@ -17,6 +17,7 @@ use hobt_base::SqlError;
 use hobt_types::SqlType;
 
 pub(crate) use decimal::money_limit;
+pub(crate) use zip::zip;
 
 use crate::carrier::carrier;
 use crate::cast::cast_array;

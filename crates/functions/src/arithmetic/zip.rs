@@ -47,7 +47,7 @@ pub(super) fn nulls(left: &Column, right: &Column) -> Option<NullBuffer> {
 }
 
 /// Applies `kernel` to every pair. Returns `error` if it failed for a row that is not NULL.
-pub(super) fn zip<T: ArrowPrimitiveType, K>(
+pub(crate) fn zip<T: ArrowPrimitiveType, K>(
     left: &Column,
     right: &Column,
     rows: usize,

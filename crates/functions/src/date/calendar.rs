@@ -29,20 +29,27 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// The day that is `days` after 1970-01-01, in the Gregorian calendar extended to all years.
+    /// The day that is `days` after 1970-01-01. Right for the years 1 to 9999, and some number for any other day.
     ///
-    /// Years are counted from March, so that the leap day is the last of its year (H. Hinnant, "chrono-Compatible
-    /// Low-Level Date Algorithms").
+    /// Years are counted from March, so that the leap day is the last of its year. Divisions are products with a fixed
+    /// fraction (C. Neri, L. Schneider, "Euclidean affine functions and their application to calendar algorithms",
+    /// 2023), so that loops over days have no division.
+    #[inline]
     pub(crate) fn from_days(days: i64) -> Civil {
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_from_march = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-        Civil { year: era * 400 + year_of_era + i64::from(month <= 2), month, day }
+        const DAYS_OF_400_YEARS: u32 = 146_097;
+        // 0000-03-01 is day 0. The numbers of days in range are positive and far below 2^30.
+        let quarters = 4u32.wrapping_mul((days + 719_468) as u32).wrapping_add(3);
+        let century = quarters / DAYS_OF_400_YEARS;
+        let in_century = (quarters % DAYS_OF_400_YEARS) | 3;
+        // 2^32 / 1461, rounded up: the year is the upper half, the day of the year is in the lower half.
+        let product = u64::from(in_century) * 2_939_745;
+        let day_of_year = (product as u32) / 2_939_745 / 4;
+        let months = 2_141 * day_of_year + 197_913;
+        let (month, day) = (months >> 16, (months & 0xFFFF) / 2_141);
+        let is_of_next_year = day_of_year >= 306;
+        let year = 100 * century + (product >> 32) as u32 + u32::from(is_of_next_year);
+        let month = if is_of_next_year { month - 12 } else { month };
+        Civil { year: i64::from(year), month: i64::from(month), day: i64::from(day) + 1 }
     }
 
     /// Days since 1970-01-01. The month and the day must exist.
@@ -149,10 +156,14 @@ mod tests {
 
     #[test]
     fn days_and_dates_agree() {
-        for day in (FIRST_DAY..=LAST_DAY).step_by(97) {
+        for day in FIRST_DAY..=LAST_DAY {
             let date = Civil::from_days(day);
             assert_eq!(date.to_days(), day);
             assert!(Civil::checked(date.year, date.month, date.day).is_some());
+        }
+        // Under a NULL there may be any number.
+        for day in [i64::from(i32::MIN), i64::from(i32::MAX), i64::MIN / TICKS_PER_DAY, i64::MAX / TICKS_PER_DAY] {
+            Civil::from_days(day);
         }
         assert_eq!(Civil { year: 1900, month: 1, day: 1 }.to_days(), BASE_DAY);
         assert_eq!(Civil { year: 1753, month: 1, day: 1 }.to_days(), DATETIME_FIRST_DAY);

@@ -1,41 +1,43 @@
 //! `DATEDIFF` and `DATEDIFF_BIG`: the number of boundaries of a part between two moments.
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::{Int32Type, Int64Type};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, PrimitiveArray, new_null_array};
+use arrow::datatypes::Int64Type;
 use hobt_base::{SqlError, errors};
 use hobt_types::SqlType;
 
 use super::add::{part_of, unsupported};
-use super::calendar::{Civil, TICKS_PER_DAY, TICKS_PER_SECOND, weekday};
+use super::calendar::{Civil, TICKS_PER_SECOND, weekday};
 use super::functions::Moments;
 use super::part::DatePart;
+use crate::arithmetic::zip;
+use crate::carrier::carrier;
 use crate::function::Call;
 
-/// The number of the part's boundary at or before a moment; `None` above 64 bits.
-fn boundary(part: DatePart, ticks: i64) -> Option<i64> {
-    let day = ticks.div_euclid(TICKS_PER_DAY);
-    let date = || Civil::from_days(day);
-    Some(match part {
-        DatePart::Year => date().year,
-        DatePart::Quarter => date().year * 4 + (date().month - 1) / 3,
-        DatePart::Month => date().year * 12 + date().month - 1,
-        // Weeks begin on Sunday whatever DATEFIRST is.
-        DatePart::Week => (day - weekday(day)).div_euclid(7),
-        DatePart::IsoWeek => (day - (weekday(day) + 6) % 7).div_euclid(7),
-        DatePart::Day | DatePart::DayOfYear | DatePart::Weekday => day,
-        DatePart::Hour => ticks.div_euclid(3600 * TICKS_PER_SECOND),
-        DatePart::Minute => ticks.div_euclid(60 * TICKS_PER_SECOND),
-        DatePart::Second => ticks.div_euclid(TICKS_PER_SECOND),
-        DatePart::Millisecond => ticks.div_euclid(10_000),
-        DatePart::Microsecond => ticks.div_euclid(10),
-        DatePart::Nanosecond | DatePart::TimeZoneOffset => return None,
-    })
-}
-
-fn difference(part: DatePart, start: i64, end: i64) -> Option<i64> {
+/// The number of the part's boundary at or before each moment.
+fn boundaries(part: DatePart, moments: &Moments) -> PrimitiveArray<Int64Type> {
+    let of_time = |unit: i64| moments.map(|_, ticks| ticks.div_euclid(unit));
     match part {
-        DatePart::Nanosecond => end.checked_sub(start)?.checked_mul(100),
-        _ => boundary(part, end)?.checked_sub(boundary(part, start)?),
+        DatePart::Year => moments.map(|day, _| Civil::from_days(day).year),
+        DatePart::Quarter => moments.map(|day, _| {
+            let date = Civil::from_days(day);
+            date.year * 4 + (date.month - 1) / 3
+        }),
+        DatePart::Month => moments.map(|day, _| {
+            let date = Civil::from_days(day);
+            date.year * 12 + date.month - 1
+        }),
+        // Weeks begin on Sunday whatever DATEFIRST is.
+        DatePart::Week => moments.map(|day, _| (day - weekday(day)).div_euclid(7)),
+        DatePart::IsoWeek => moments.map(|day, _| (day - (weekday(day) + 6) % 7).div_euclid(7)),
+        DatePart::Day | DatePart::DayOfYear | DatePart::Weekday => moments.map(|day, _| day),
+        DatePart::Hour => of_time(3600 * TICKS_PER_SECOND),
+        DatePart::Minute => of_time(60 * TICKS_PER_SECOND),
+        DatePart::Second => of_time(TICKS_PER_SECOND),
+        DatePart::Millisecond => of_time(10_000),
+        DatePart::Microsecond => of_time(10),
+        DatePart::Nanosecond | DatePart::TimeZoneOffset => moments.map(|_, ticks| ticks),
     }
 }
 
@@ -49,12 +51,22 @@ pub(super) fn datediff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         let name = if call.result_type == SqlType::BigInt { "datediff_big" } else { "datediff" };
         errors::DATEDIFF_OVERFLOW.with([&name, &name])
     };
-    let value = |row: usize| -> Result<Option<i64>, SqlError> {
-        let Some((start, end)) = starts.get(row).zip(ends.get(row)) else { return Ok(None) };
-        difference(part, start, end).map(Some).ok_or_else(overflow)
+    // What is left of a difference of ticks of 100 ns.
+    let unit = if part == DatePart::Nanosecond { 100 } else { 1 };
+    let is_big = call.result_type == SqlType::BigInt;
+    let between = |start: i64, end: i64| {
+        let (steps, below) = end.overflowing_sub(start);
+        let (steps, above) = steps.overflowing_mul(unit);
+        (steps, below | above | (!is_big & i32::try_from(steps).is_err()))
     };
-    if call.result_type == SqlType::BigInt {
-        return call.primitive_result::<Int64Type>(value);
+    if starts.is_constant_null() || ends.is_constant_null() {
+        return Ok(new_null_array(&carrier(call.result_type), call.rows));
     }
-    call.primitive_result::<Int32Type>(|row| value(row)?.map(i32::try_from).transpose().map_err(|_| overflow()))
+    let (start, end) = (starts.with(boundaries(part, &starts)), ends.with(boundaries(part, &ends)));
+    let steps = zip::<Int64Type, _>(&start, &end, call.rows, between, overflow)?;
+    if is_big {
+        return Ok(Arc::new(steps));
+    }
+    let narrow: Int32Array = steps.unary(|steps| steps as i32);
+    Ok(Arc::new(narrow))
 }

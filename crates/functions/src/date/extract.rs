@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::Int32Type;
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
 use super::add::{check_part, part_of, unsupported};
-use super::calendar::{Civil, TICKS_PER_SECOND, iso_week, split, weekday};
+use super::calendar::{Civil, TICKS_PER_SECOND, iso_week, weekday};
 use super::functions::Moments;
 use super::parse::zone_offset;
 use super::part::DatePart;
@@ -30,30 +30,35 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The value of a part of a moment.
-fn extract(part: DatePart, ticks: i64) -> i64 {
-    let (day, time) = split(ticks);
-    let date = Civil::from_days(day);
-    let new_year = Civil { year: date.year, month: 1, day: 1 }.to_days();
+/// The value of a part of each moment. Every part of a moment of the years 1 to 9999 fits 32 bits.
+fn extract(part: DatePart, moments: &Moments) -> PrimitiveArray<Int32Type> {
+    // A loop for each part: the part is not looked at for each row.
+    let of_day = |of: fn(i64) -> i64| moments.map(|day, _| of(day) as i32);
+    let of_time = |unit: i64, limit: i64| moments.map(|_, ticks| (ticks.div_euclid(unit).rem_euclid(limit)) as i32);
     match part {
-        DatePart::Year => date.year,
-        DatePart::Quarter => (date.month - 1) / 3 + 1,
-        DatePart::Month => date.month,
-        DatePart::DayOfYear => day - new_year + 1,
-        DatePart::Day => date.day,
+        DatePart::Year => moments.map(|day, _| Civil::from_days(day).year as i32),
+        DatePart::Quarter => moments.map(|day, _| ((Civil::from_days(day).month - 1) / 3 + 1) as i32),
+        DatePart::Month => moments.map(|day, _| Civil::from_days(day).month as i32),
+        DatePart::Day => moments.map(|day, _| Civil::from_days(day).day as i32),
+        DatePart::DayOfYear => of_day(|day| day - new_year(day) + 1),
         // The first of January is in week 1, and a week begins on Sunday.
-        DatePart::Week => (day - new_year + weekday(new_year)) / 7 + 1,
-        DatePart::Weekday => weekday(day) + 1,
-        DatePart::IsoWeek => iso_week(day),
-        DatePart::Hour => time / (3600 * TICKS_PER_SECOND),
-        DatePart::Minute => time / (60 * TICKS_PER_SECOND) % 60,
-        DatePart::Second => time / TICKS_PER_SECOND % 60,
-        DatePart::Millisecond => time / 10_000 % 1000,
-        DatePart::Microsecond => time / 10 % 1_000_000,
-        DatePart::Nanosecond => time % TICKS_PER_SECOND * 100,
+        DatePart::Week => of_day(|day| (day - new_year(day) + weekday(new_year(day))) / 7 + 1),
+        DatePart::Weekday => moments.map(|day, _| (weekday(day) + 1) as i32),
+        DatePart::IsoWeek => of_day(iso_week),
+        DatePart::Hour => of_time(3600 * TICKS_PER_SECOND, 24),
+        DatePart::Minute => of_time(60 * TICKS_PER_SECOND, 60),
+        DatePart::Second => of_time(TICKS_PER_SECOND, 60),
+        DatePart::Millisecond => of_time(10_000, 1000),
+        DatePart::Microsecond => of_time(10, 1_000_000),
+        DatePart::Nanosecond => moments.map(|_, ticks| (ticks.rem_euclid(TICKS_PER_SECOND) * 100) as i32),
         // Types without a zone are in UTC; text has its own offset.
-        DatePart::TimeZoneOffset => 0,
+        DatePart::TimeZoneOffset => moments.map(|_, _| 0),
     }
+}
+
+/// The first day of the year of a day.
+fn new_year(day: i64) -> i64 {
+    Civil { year: Civil::from_days(day).year, month: 1, day: 1 }.to_days()
 }
 
 /// The offset of each value in minutes east of UTC: that at the end of a text, 0 for `datetime2`.
@@ -86,10 +91,7 @@ pub(super) fn datepart(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 pub(super) fn fixed(call: &Call<'_>, part: DatePart) -> Result<ArrayRef, SqlError> {
     let moments = Moments::new(call, 0)?;
-    // Every part of a moment of the years 1 to 9999 fits 32 bits.
-    call.primitive_result::<Int32Type>(|row| {
-        Ok(moments.get(row).and_then(|ticks| i32::try_from(extract(part, ticks)).ok()))
-    })
+    moments.with(extract(part, &moments)).to_array(call.rows)
 }
 
 pub(super) fn datename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
@@ -104,9 +106,13 @@ pub(super) fn datename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     }
     let moments = Moments::new(call, 0)?;
     check_part(part, "datename", moments.sql_type())?;
+    let numbers = moments.with(extract(part, &moments)).to_array(call.rows)?;
+    let numbers = numbers.as_primitive::<Int32Type>();
     call.text_result(|row| {
-        let Some(ticks) = moments.get(row) else { return Ok(None) };
-        let number = extract(part, ticks);
+        if numbers.is_null(row) {
+            return Ok(None);
+        }
+        let number = numbers.value(row);
         let name = |names: &'static [&'static str]| {
             usize::try_from(number - 1).ok().and_then(|index| names.get(index)).copied().map(Cow::Borrowed)
         };

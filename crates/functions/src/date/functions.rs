@@ -1,7 +1,9 @@
 //! The table of date functions, their result types, and the functions that return the current time.
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::Int64Type;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::{Date32Type, Int64Type};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -114,10 +116,37 @@ impl Moments {
         self.sql_type
     }
 
+    /// Numbers that are computed of the day and the moment of each row: one for each row, or one for all.
+    ///
+    /// `of` gets the day, counted from 1970-01-01, and the moment.
+    #[inline]
+    pub(super) fn map<T: ArrowPrimitiveType>(&self, of: impl Fn(i64, i64) -> T::Native) -> PrimitiveArray<T> {
+        let array = self.column.array();
+        match self.sql_type {
+            SqlType::Date => array.as_primitive::<Date32Type>().unary(|day| {
+                let day = i64::from(day);
+                of(day, day * TICKS_PER_DAY)
+            }),
+            SqlType::Time { .. } => array.as_primitive::<Int64Type>().unary(|ticks| {
+                let ticks = ticks.wrapping_add(BASE_TICKS);
+                of(ticks.div_euclid(TICKS_PER_DAY), ticks)
+            }),
+            _ => array.as_primitive::<Int64Type>().unary(|ticks| of(ticks.div_euclid(TICKS_PER_DAY), ticks)),
+        }
+    }
+
+    /// Whether it is one NULL for all rows.
+    pub(super) fn is_constant_null(&self) -> bool {
+        self.column.is_scalar() && self.column.is_null(0)
+    }
+
+    /// Numbers of `map` as a column of a call's arguments.
+    pub(super) fn with<T: ArrowPrimitiveType>(&self, numbers: PrimitiveArray<T>) -> Column {
+        self.column.with_array(Arc::new(numbers))
+    }
+
     /// The moment of `row`; a `time` is on 1900-01-01.
     pub(super) fn get(&self, row: usize) -> Option<i64> {
-        use arrow::array::{Array, AsArray};
-        use arrow::datatypes::Date32Type;
         let array = self.column.array();
         let row = self.column.row(row);
         if array.is_null(row) {
@@ -137,7 +166,7 @@ pub(super) fn moments_result(
     mut value: impl FnMut(usize) -> Result<Option<i64>, SqlError>,
 ) -> Result<ArrayRef, SqlError> {
     match call.result_type {
-        SqlType::Date => call.primitive_result::<arrow::datatypes::Date32Type>(|row| {
+        SqlType::Date => call.primitive_result::<Date32Type>(|row| {
             let day = value(row)?.map(|ticks| i32::try_from(ticks.div_euclid(TICKS_PER_DAY)));
             day.transpose().map_err(|_| crate::error::date_add_overflow(SqlType::Date))
         }),

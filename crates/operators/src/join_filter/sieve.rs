@@ -12,7 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use hobt_access::scan::{ColumnFilter, ColumnVector, KeySet, Scan, ScanLimits, ScanWorker};
+use hobt_access::scan::{ColumnFilter, ColumnVector, KeySet, Scan, ScanLimits, ScanWorker, TextFilter};
 use hobt_access::{AccessError, LargeValues};
 use hobt_base::PageId;
 use hobt_functions::carrier;
@@ -23,9 +23,12 @@ use super::{LeafFilter, ReadyFilter};
 use crate::columns::substituted;
 use crate::scan_exec::{array_of, column_vector};
 use hobt_table::{
-    ColumnPredicate, FilterCounts, KeyForm, OperatorProfile, TableRead, for_each_key, is_number, number_keys,
-    wanted_keys, wanted_partitions,
+    ColumnPredicate, FilterCounts, KeyForm, OperatorProfile, TableRead, TextCondition, equal_texts, for_each_key,
+    is_number, number_keys, wanted_keys, wanted_partitions,
 };
+
+/// Rows after which the filters are put in order again.
+const ORDER_ROWS: usize = 1 << 16;
 
 /// Filters from conditions on single columns: each column and its keys.
 fn static_filters(table: &TableRead, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
@@ -55,6 +58,8 @@ pub(crate) struct Sieve {
     tests: Vec<Test>,
     limits: Option<(Arc<ScanLimits>, Arc<FilterCounts>)>,
     slots: Vec<usize>,
+    /// Rows read since the filters were last put in order.
+    since_order: usize,
 }
 
 /// A filter whose keys are complete.
@@ -62,6 +67,9 @@ struct Test {
     how: How,
     counts: Arc<FilterCounts>,
     trial: Trial,
+    /// Rows that it was asked about and that passed, since the filters were last put in order.
+    asked: u64,
+    passed: u64,
     /// Rows and pages left out that are not in `counts` yet.
     rows: u64,
     pages: u64,
@@ -69,6 +77,7 @@ struct Test {
 
 enum How {
     Column(ColumnFilter),
+    Text(TextFilter),
     Key(KeyTest),
 }
 
@@ -97,20 +106,25 @@ impl Sieve {
         partitions: &Arc<[usize]>,
         (projection, schema): (&[usize], &SchemaRef),
         filters: &[LeafFilter],
-        predicates: &[ColumnPredicate],
+        (predicates, texts): (&[ColumnPredicate], &[TextCondition]),
         profile: &OperatorProfile,
     ) -> Option<Sieve> {
-        let known = static_filters(table, predicates);
-        if known.is_empty() && filters.is_empty() {
-            return None;
-        }
         let name = |column: usize| table.table().columns[column].name.clone();
         let mut tests = Vec::new();
-        for (column, keys) in known {
+        for (column, keys) in static_filters(table, predicates) {
             if let Some(filter) = ColumnFilter::new(scan.row_layout(), column, Arc::clone(&keys), false) {
                 let counts = profile.filter(tests.len(), &name(column), false);
-                tests.push(Test::new(How::Column(filter), &keys, counts));
+                tests.push(Test::new(How::Column(filter), keys.kind(), counts));
             }
+        }
+        let equal = predicates.iter().filter_map(|predicate| equal_texts(table.table(), predicate));
+        for filter in equal.chain(texts.iter().filter_map(TextCondition::filter)) {
+            let counts = profile.filter(tests.len(), &name(filter.column()), false);
+            let kind = filter.kind();
+            tests.push(Test::new(How::Text(filter), kind, counts));
+        }
+        if tests.is_empty() && filters.is_empty() {
+            return None;
         }
         let places = tests.len()..;
         let counted = |(filter, place): (&LeafFilter, usize)| {
@@ -127,6 +141,7 @@ impl Sieve {
             tests,
             limits: None,
             slots: Vec::new(),
+            since_order: 0,
         })
     }
 
@@ -142,7 +157,7 @@ impl Sieve {
             };
             self.limit(&leaf, ready, &counts, worker);
             if let Some(how) = self.test_of(&leaf, ready) {
-                self.tests.push(Test::new(how, &ready.keys, counts));
+                self.tests.push(Test::new(how, ready.keys.kind(), counts));
             }
         }
     }
@@ -213,6 +228,11 @@ impl Sieve {
         values: &dyn LargeValues,
     ) -> Result<Kept<'_>, AccessError> {
         let live = page.row_count() - page.deleted_count();
+        self.since_order += live;
+        if self.since_order >= ORDER_ROWS {
+            self.since_order = 0;
+            self.order();
+        }
         let slots = &mut self.slots;
         let (mut left, mut is_first) = (live, true);
         for test in &mut self.tests {
@@ -225,6 +245,8 @@ impl Sieve {
             match &mut test.how {
                 How::Column(filter) if is_first => filter.select(page, slots),
                 How::Column(filter) => filter.retain(page, slots),
+                How::Text(filter) if is_first => filter.select(page, slots),
+                How::Text(filter) => filter.retain(page, slots),
                 How::Key(key) => {
                     if is_first {
                         slots.clear();
@@ -242,10 +264,25 @@ impl Sieve {
         Ok(if left == live { Kept::All } else { Kept::Slots(&self.slots) })
     }
 
+    /// Puts the filter that leaves out most first. Those on expressions are asked last, since they cost most.
+    fn order(&mut self) {
+        let cost_and_share = |test: &Test| {
+            let is_costly = matches!(test.how, How::Key(_));
+            let share = if test.asked == 0 { 1.0 } else { test.passed as f64 / test.asked as f64 };
+            (is_costly, share)
+        };
+        self.tests.sort_by(|one, other| {
+            let (one, other) = (cost_and_share(one), cost_and_share(other));
+            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
+        self.tests.iter_mut().for_each(|test| (test.asked, test.passed) = (0, 0));
+    }
+
     /// The columns that are read before others.
     pub(crate) fn first_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.tests.iter().filter(|test| !test.trial.rests()).filter_map(|test| match &test.how {
             How::Column(filter) => Some(filter.column()),
+            How::Text(filter) => Some(filter.column()),
             How::Key(_) => None,
         })
     }
@@ -293,7 +330,8 @@ impl SeekSieve {
                     continue;
                 };
                 let filter = ColumnFilter::new(page.row_layout(), at, Arc::clone(&ready.keys), ready.keeps_null);
-                self.tests.extend(filter.map(|filter| Test::new(How::Column(filter), &ready.keys, counts)));
+                let kind = ready.keys.kind();
+                self.tests.extend(filter.map(|filter| Test::new(How::Column(filter), kind, counts)));
             }
         }
         for test in &mut self.tests {
@@ -323,9 +361,9 @@ fn compares_numbers(table: &TableRead, leaf: &LeafFilter) -> bool {
 }
 
 impl Test {
-    fn new(how: How, keys: &KeySet, counts: Arc<FilterCounts>) -> Test {
-        counts.kind.get_or_init(|| keys.kind());
-        Test { how, counts, trial: Trial::default(), rows: 0, pages: 0 }
+    fn new(how: How, kind: &'static str, counts: Arc<FilterCounts>) -> Test {
+        counts.kind.get_or_init(|| kind);
+        Test { how, counts, trial: Trial::default(), asked: 0, passed: 0, rows: 0, pages: 0 }
     }
 
     /// Adds what was left out since the last call to the shared counters.
@@ -336,10 +374,11 @@ impl Test {
 
     /// Notes how many of a page's rows are left.
     fn note(&mut self, before: usize, after: usize) {
+        (self.asked, self.passed) = (self.asked + before as u64, self.passed + after as u64);
         self.rows += (before - after) as u64;
         self.pages += u64::from(after == 0 && before > 0);
         // A test must leave out enough rows to pay for its cost.
-        let (part, of) = if matches!(self.how, How::Column(_)) { (9, 10) } else { (3, 4) };
+        let (part, of) = if matches!(self.how, How::Key(_)) { (3, 4) } else { (9, 10) };
         self.trial.note(before as u64, after as u64, (part, of));
     }
 }

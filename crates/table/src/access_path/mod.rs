@@ -10,6 +10,7 @@ mod key_number;
 mod lookup;
 mod missing;
 mod predicate;
+mod text_condition;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use lookup::{JoinedBy, JoinedColumn, KeyForm, Lookup};
 pub use missing::{Missing, missing_to};
 pub(crate) use predicate::is_wider_text;
 pub use predicate::{ColumnPredicate, Comparand, Limit, Test};
+pub use text_condition::{TextCondition, equal_texts, text_conditions};
 
 /// The most ranges that value lists may produce. If there would be more, no further list is used.
 const RANGES_MAX: usize = 1024;

@@ -101,6 +101,13 @@ pub(crate) fn text_column(table: &Table, schema: &SchemaRef, expr: &Expr) -> Opt
     is_text.then_some(operand.column)
 }
 
+/// As [`text_column`], of an expression that is exactly the column's text.
+pub(super) fn text_operand(table: &Table, schema: &SchemaRef, expr: &Expr) -> Option<usize> {
+    let operand = Reader { table, schema, is_estimate: false }.operand(expr)?;
+    let is_text = !operand.is_compared && table.columns[operand.column].sql_type.is_text();
+    is_text.then_some(operand.column)
+}
+
 /// The operands of a junction operation by AND; `None` for any other expression.
 pub(super) fn all_of(condition: &Expr) -> Option<&[Expr]> {
     let Expr::ScalarFunction(call) = condition else { return None };

@@ -1,0 +1,253 @@
+//! Filters of a scan on texts: equal to a constant, beginning with it, or containing it.
+//!
+//! The bytes of a column's texts are contiguous on a page, so they are tested where they lie: no text is copied and no
+//! sort key is made. Bytes decide between ASCII texts under every collation: case is ignored or not, and trailing
+//! spaces do not count. A text with other characters passes, since whoever reads the row tests the condition again.
+//!
+//! ```text
+//!   area of the page   w12ˣw123ʸW1234ᶻ…         the ends of the values are beside it
+//!   = 'w123  '         the value's length, then its bytes
+//!   LIKE 'w1%'         the value's first bytes
+//!   LIKE '%23%'        one search through the whole area, in lower case; then the value of each hit
+//! ```
+
+use hobt_page::RowPage;
+use hobt_types::Collation;
+use memchr::memmem::Finder;
+
+/// The most constants of a list that are compared with each value one by one.
+const LISTED_MAX: usize = 64;
+
+/// A condition on one column of texts that bytes can decide.
+#[derive(Clone, Debug)]
+pub struct TextFilter {
+    column: usize,
+    ignores_case: bool,
+    test: Test,
+    /// The texts of a page, in lower case.
+    folded: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    /// Equal to one of these, which have no trailing spaces.
+    Equal(Vec<Box<[u8]>>),
+    Prefix(Box<[u8]>),
+    Contains(Box<Finder<'static>>),
+}
+
+/// What a text is compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextTest<'t> {
+    /// It is one of these, trailing spaces aside: ASCII, without trailing spaces, in lower case if case is ignored.
+    Equal(&'t [Vec<u8>]),
+    /// It begins with this.
+    Prefix(&'t str),
+    /// It contains this.
+    Contains(&'t str),
+}
+
+impl TextFilter {
+    /// The condition that the text in column `column` passes a test under a collation. `None` if bytes do not decide
+    /// it: the constant has other characters than ASCII, or is empty where that says nothing, or there are too many.
+    pub fn new(column: usize, test: TextTest<'_>, collation: Collation) -> Option<TextFilter> {
+        let ignores_case = collation.ignores_case();
+        let fold = |text: &str| {
+            let bytes = text.as_bytes();
+            let folded = if ignores_case { bytes.to_ascii_lowercase() } else { bytes.to_vec() };
+            text.is_ascii().then_some(folded)
+        };
+        let test = match test {
+            TextTest::Equal(texts) if texts.len() > LISTED_MAX => return None,
+            TextTest::Equal(texts) => Test::Equal(texts.iter().map(|text| text.as_slice().into()).collect()),
+            TextTest::Prefix("") | TextTest::Contains("") => return None,
+            TextTest::Prefix(text) => Test::Prefix(fold(text)?.into()),
+            TextTest::Contains(text) => Test::Contains(Box::new(Finder::new(&fold(text)?).into_owned())),
+        };
+        Some(TextFilter { column, ignores_case, test, folded: Vec::new() })
+    }
+
+    /// The column.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// How it tests, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self.test {
+            Test::Equal(_) => "text",
+            Test::Prefix(_) => "prefix",
+            Test::Contains(_) => "search",
+        }
+    }
+
+    /// Replaces `slots` by the slots of the page's live rows that may fulfil the condition, in order. All live rows of a
+    /// page whose values are not all in their rows.
+    pub fn select(&mut self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        slots.clear();
+        if page.has_pointers() || !page.ends_are_ordered(self.column) {
+            slots.extend(0..page.row_count());
+        } else if let Test::Contains(finder) = &self.test {
+            self.folded.clear();
+            self.folded.extend_from_slice(&page.variable(self.column)[..page.variable_used(self.column)]);
+            if self.ignores_case {
+                self.folded.make_ascii_lowercase();
+            }
+            search(finder, &self.folded, page.ends(self.column), page.is_ascii(self.column), slots);
+        } else {
+            let mut start = 0;
+            let area = page.variable(self.column);
+            for (slot, end) in page.ends(self.column).iter().enumerate() {
+                let end = offset(*end);
+                if self.passes(&area[start..end]) {
+                    slots.push(slot);
+                }
+                start = end;
+            }
+        }
+        self.drop_absent(page, slots);
+    }
+
+    /// Removes the slots that cannot fulfil the condition.
+    pub fn retain(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        if page.has_pointers() || !page.ends_are_ordered(self.column) {
+            return;
+        }
+        let (area, ends) = (page.variable(self.column), page.ends(self.column));
+        slots.retain(|&slot| {
+            let start = if slot == 0 { 0 } else { offset(ends[slot - 1]) };
+            self.passes(&area[start..offset(ends[slot])])
+        });
+        self.drop_absent(page, slots);
+    }
+
+    /// Removes NULLs and deleted rows.
+    fn drop_absent(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        if page.null_count(self.column) > 0 {
+            slots.retain(|&slot| !page.is_null(self.column, slot));
+        }
+        if page.deleted_count() > 0 {
+            slots.retain(|&slot| !page.is_deleted(slot));
+        }
+    }
+
+    fn passes(&self, value: &[u8]) -> bool {
+        match &self.test {
+            Test::Equal(texts) => texts.iter().any(|text| self.equals(value, text)) || !value.is_ascii(),
+            Test::Prefix(text) => {
+                value.get(..text.len()).is_some_and(|head| self.is_same(head, text)) || !value.is_ascii()
+            }
+            Test::Contains(finder) => {
+                let found = match self.ignores_case {
+                    true => finder.find(&value.to_ascii_lowercase()).is_some(),
+                    false => finder.find(value).is_some(),
+                };
+                found || !value.is_ascii()
+            }
+        }
+    }
+
+    #[inline]
+    fn equals(&self, value: &[u8], text: &[u8]) -> bool {
+        match value.split_at_checked(text.len()) {
+            Some((head, [])) => self.is_same(head, text),
+            Some((head, rest)) => rest.iter().all(|byte| *byte == b' ') && self.is_same(head, text),
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn is_same(&self, value: &[u8], text: &[u8]) -> bool {
+        if self.ignores_case { value.eq_ignore_ascii_case(text) } else { value == text }
+    }
+}
+
+/// Appends the slots of the values in which the finder finds something, and those that are not ASCII.
+fn search(finder: &Finder<'_>, area: &[u8], ends: &[[u8; 2]], is_ascii: bool, slots: &mut Vec<usize>) {
+    let length = finder.needle().len();
+    let mut from = 0;
+    let mut slot = 0;
+    let mut start = 0;
+    while let Some(found) = area.get(from..).and_then(|rest| finder.find(rest)).map(|place| from + place) {
+        // The value in which it begins.
+        while let Some(end) = ends.get(slot).map(|end| offset(*end)).filter(|end| *end <= found) {
+            if !is_ascii && !area[start..end].is_ascii() {
+                slots.push(slot);
+            }
+            (slot, start) = (slot + 1, end);
+        }
+        let Some(end) = ends.get(slot).map(|end| offset(*end)) else { return };
+        if found + length <= end {
+            slots.push(slot);
+            (slot, start, from) = (slot + 1, end, end);
+        } else {
+            // It reaches into the next value.
+            from = found + 1;
+        }
+    }
+    if !is_ascii {
+        for end in ends[slot..].iter().map(|end| offset(*end)) {
+            if !area[start..end].is_ascii() {
+                slots.push(slot);
+            }
+            (slot, start) = (slot + 1, end);
+        }
+    }
+}
+
+fn offset(end: [u8; 2]) -> usize {
+    usize::from(u16::from_le_bytes(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CI: Collation = Collation::Latin1GeneralCiAs;
+    const BIN: Collation = Collation::Latin1GeneralBin2;
+
+    fn equal(texts: &[&str], collation: Collation) -> TextFilter {
+        let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+        TextFilter::new(0, TextTest::Equal(&texts), collation).unwrap()
+    }
+
+    #[test]
+    fn a_value_passes_if_it_fulfils_the_condition_or_bytes_do_not_decide() {
+        let filter = equal(&["smith", "x"], CI);
+        for (value, passes) in [
+            ("smith", true),
+            ("SMITH   ", true),
+            ("X", true),
+            ("Smit", false),
+            ("Smiths", false),
+            ("Smith s", false),
+            (" Smith", false),
+            ("", false),
+            ("é", true),
+        ] {
+            assert_eq!(filter.passes(value.as_bytes()), passes, "{value:?}");
+        }
+        assert!(!equal(&["Smith"], BIN).passes(b"smith"));
+        assert!(equal(&[""], CI).passes(b"  "));
+        let prefix = TextFilter::new(0, TextTest::Prefix("Sm"), CI).unwrap();
+        assert!(prefix.passes(b"sMith") && !prefix.passes(b"xSm") && !prefix.passes(b"s"));
+        assert!(TextFilter::new(0, TextTest::Prefix(""), CI).is_none());
+    }
+
+    #[test]
+    fn a_search_finds_each_value_once_and_nothing_across_values() {
+        let values = ["needle", "no", "a needle, a needle", "nee", "dle", "n\u{e9}", "", "dleneedle"];
+        let (mut area, mut ends) = (Vec::new(), Vec::new());
+        for value in values {
+            area.extend_from_slice(value.as_bytes());
+            ends.push(u16::try_from(area.len()).unwrap().to_le_bytes());
+        }
+        let finder = Finder::new("needle");
+        let mut slots = Vec::new();
+        search(&finder, &area, &ends, false, &mut slots);
+        assert_eq!(slots, [0, 2, 5, 7]);
+        slots.clear();
+        search(&finder, &area, &ends, true, &mut slots);
+        assert_eq!(slots, [0, 2, 7]);
+    }
+}
