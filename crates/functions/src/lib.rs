@@ -37,7 +37,7 @@ pub use determinism::{is_call_deterministic, is_conversion_deterministic};
 pub use error::invalid_argument;
 pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};
-pub use text::{split, split_ordinals};
+pub use text::{ascii_views, split, split_ordinals};
 pub use type_rules::{BinaryOperator, common_type};
 pub use values::{batch_of_values, convert_value, value_text};
 

@@ -16,6 +16,7 @@ mod change;
 mod columns;
 mod executor;
 mod fence;
+mod few_groups;
 mod file_scan;
 mod held;
 mod index_build;
@@ -57,6 +58,7 @@ pub use change::{ChangedRows, MergedParts, MergedRows, NewColumns, delete_rows, 
 pub use columns::substituted;
 pub use executor::Executor;
 pub use fence::FenceExec;
+pub use few_groups::grouping_few;
 pub use file_scan::FileScanExec;
 pub use held::{Batches, HeldBatches, IntoBatches};
 pub use index_build::IndexBuild;

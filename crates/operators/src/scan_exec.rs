@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use arrow::array::{
     ArrayRef, BinaryViewArray, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array, Int16Array,
-    Int32Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray, UInt8Array,
+    Int32Array, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt8Array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, Date32Type, SchemaRef};
@@ -29,6 +29,7 @@ use hobt_access::scan::{ColumnKind, ColumnVector, PageVisitor, Scan, ScanWorker,
 use hobt_access::{AccessError, RowStore};
 use hobt_base::SqlError;
 use hobt_catalog::{IndexUse, Table};
+use hobt_functions::ascii_views;
 use hobt_instruments::{Wait, WaitType};
 use hobt_types::SqlType;
 use parking_lot::Mutex;
@@ -527,7 +528,7 @@ pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<Array
             let views = ScalarBuffer::from(views);
             let buffers: Vec<Buffer> = std::iter::once(bytes).chain(large).map(Buffer::from_vec).collect();
             if sql_type.is_text() {
-                Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(broken)?)
+                Arc::new(ascii_views(views, buffers, nulls).map_err(|error| hobt_base::errors::VALUE_DAMAGED.with([&error]))?)
             } else {
                 Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(broken)?)
             }

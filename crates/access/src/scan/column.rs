@@ -347,24 +347,46 @@ fn append_views(
     is_ascii: &mut bool,
 ) -> Result<(), PageDamage> {
     let damage = PageDamage::Structure { rule: "end offsets of a variable-length column" };
-    if !page.ends_are_ordered(column) {
-        return Err(damage);
-    }
     let area = &page.variable(column)[..page.variable_used(column)];
     *is_ascii &= page.is_ascii(column);
     let base = bytes.len();
     if base + area.len() > OFFSET_MAX {
         return Err(PageDamage::Structure { rule: "a batch of more than 2 GiB of text" });
     }
-    bytes.extend_from_slice(area);
-    views.reserve(page.row_count());
-    let mut start = 0;
-    for end in page.ends(column) {
+    // Up to the page's end, so that the bytes behind a short value can be read with it.
+    let [_, (area_start, _)] = page.extents(column);
+    let rest = page.bytes().get(area_start..).ok_or(damage)?;
+    let (mut start, mut has_long, mut is_sound) = (0, false, true);
+    let views_of = page.ends(column).iter().map(|end| {
         let end = usize::from(u16::from_le_bytes(*end));
-        views.push(view_of(area.get(start..end).ok_or(damage)?, 0, base + start));
+        // Ends that fall or lie outside make an error below.
+        is_sound &= start <= end && end <= area.len();
+        let length = if is_sound { end - start } else { 0 };
+        let view = match rest.get(start..).and_then(|rest| rest.first_chunk()) {
+            Some(chunk) if length <= INLINE_MAX => short_view(*chunk, length),
+            _ => {
+                has_long |= length > INLINE_MAX;
+                view_of(area.get(start..start + length).unwrap_or_default(), 0, base + start)
+            }
+        };
         start = end;
+        view
+    });
+    views.extend(views_of);
+    if !is_sound {
+        return Err(damage);
+    }
+    if has_long {
+        bytes.extend_from_slice(area);
     }
     Ok(())
+}
+
+/// Arrow's view of the first bytes of a chunk, at most as many as a view can hold.
+#[inline(always)]
+fn short_view(chunk: [u8; 16], length: usize) -> u128 {
+    let mask = (1u128 << (8 * length)) - 1;
+    (u128::from_le_bytes(chunk) & mask) << 32 | length as u128
 }
 
 fn push_view(value: &[u8], views: &mut Vec<u128>, bytes: &mut Vec<u8>) -> Result<(), PageDamage> {

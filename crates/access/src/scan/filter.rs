@@ -9,7 +9,8 @@ use hobt_types::PhysicalType;
 
 use super::Scan;
 use super::dispenser::PageRange;
-use super::key_set::KeySet;
+use super::kernels::Kernels;
+use super::key_set::{Byte, KeySet, LowerHalf, Number16, Number32, Number64};
 use crate::KeyRange;
 
 /// A condition on one column of fixed length: its value is in a set. Values of sixteen bytes are represented by their
@@ -19,6 +20,7 @@ pub struct ColumnFilter {
     column: usize,
     keys: Arc<KeySet>,
     keeps_null: bool,
+    kernels: Kernels,
 }
 
 impl ColumnFilter {
@@ -26,7 +28,7 @@ impl ColumnFilter {
     /// `None` if the column's length is not fixed.
     pub fn new(rows: &RowLayout, column: usize, keys: Arc<KeySet>, keeps_null: bool) -> Option<ColumnFilter> {
         rows.columns().get(column)?.physical.width()?;
-        Some(ColumnFilter { column, keys, keeps_null })
+        Some(ColumnFilter { column, keys, keeps_null, kernels: Kernels::new() })
     }
 
     /// The column.
@@ -71,15 +73,11 @@ impl ColumnFilter {
     fn select_values(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         let bytes = page.fixed(self.column);
         match page.row_layout().columns()[self.column].physical {
-            PhysicalType::Fixed1 => self.keys.select(bytes.as_chunks().0, |[byte]| i64::from(byte), slots),
-            PhysicalType::Fixed2 => {
-                self.keys.select(bytes.as_chunks().0, |value| i64::from(i16::from_le_bytes(value)), slots);
-            }
-            PhysicalType::Fixed4 => {
-                self.keys.select(bytes.as_chunks().0, |value| i64::from(i32::from_le_bytes(value)), slots);
-            }
-            PhysicalType::Fixed8 => self.keys.select(bytes.as_chunks().0, i64::from_le_bytes, slots),
-            PhysicalType::Fixed16 => self.keys.select(bytes.as_chunks().0, lower_half, slots),
+            PhysicalType::Fixed1 => self.keys.select::<Byte>(bytes.as_chunks().0, self.kernels, slots),
+            PhysicalType::Fixed2 => self.keys.select::<Number16>(bytes.as_chunks().0, self.kernels, slots),
+            PhysicalType::Fixed4 => self.keys.select::<Number32>(bytes.as_chunks().0, self.kernels, slots),
+            PhysicalType::Fixed8 => self.keys.select::<Number64>(bytes.as_chunks().0, self.kernels, slots),
+            PhysicalType::Fixed16 => self.keys.select::<LowerHalf>(bytes.as_chunks().0, self.kernels, slots),
             PhysicalType::Variable => unreachable!("a column of fixed length"),
         }
     }

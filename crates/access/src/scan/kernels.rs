@@ -8,6 +8,9 @@ use pulp::Arch;
 /// Elements that a loop processes at once; a multiple of every register's.
 const LANES: usize = 8;
 
+/// Values whose tests make one word of bits.
+const BLOCK: usize = 64;
+
 /// The loops, for this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernels {
@@ -112,6 +115,28 @@ impl Kernels {
         )
     }
 
+    /// Appends to `slots` the places of the values that pass. How many pass, and which, cannot be predicted, so there is
+    /// a branch only for each that does.
+    #[inline(always)]
+    pub(super) fn select<T: Copy>(self, values: &[T], passes: impl Fn(T) -> bool, slots: &mut Vec<usize>) {
+        self.arch.dispatch(
+            #[inline(always)]
+            || {
+                for (block, values) in values.chunks(BLOCK).enumerate() {
+                    let mut flags = [0u8; BLOCK];
+                    for (flag, &value) in flags.iter_mut().zip(values) {
+                        *flag = u8::from(passes(value));
+                    }
+                    let mut bits = bits_of(&flags);
+                    while bits != 0 {
+                        slots.push(block * BLOCK + bits.trailing_zeros() as usize);
+                        bits &= bits - 1;
+                    }
+                }
+            },
+        );
+    }
+
     /// The length of the longest value by a column's end offsets, and whether the offsets never decrease.
     pub(super) fn longest(self, ends: &[[u8; 2]]) -> (u16, bool) {
         let Some(&first) = ends.first() else { return (0, true) };
@@ -128,6 +153,15 @@ impl Kernels {
             },
         )
     }
+}
+
+/// A bit for each byte, which is 0 or 1.
+#[inline(always)]
+fn bits_of(flags: &[u8; BLOCK]) -> u64 {
+    // The product has the byte's lowest bits, in order, in its highest byte.
+    let byte = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    let (eights, _) = flags.as_chunks::<8>();
+    eights.iter().enumerate().fold(0, |bits, (place, eight)| bits | byte(eight) << (8 * place))
 }
 
 #[cfg(test)]
@@ -151,6 +185,19 @@ mod tests {
             let sums: Vec<(i64, bool)> = values.iter().zip(&other).map(|(a, &b)| a.overflowing_add(b)).collect();
             let expected = (sums.iter().map(|sum| sum.0).max(), sums.iter().any(|sum| sum.1));
             assert_eq!(kernels.max_of_sums(&bytes, &other_bytes), expected);
+        }
+    }
+
+    #[test]
+    fn the_values_that_pass_are_selected_in_order() {
+        let kernels = Kernels::new();
+        let mut random = SplitMix64::new(5);
+        for length in [0, 1, 7, 8, 63, 64, 65, 200] {
+            let values: Vec<u64> = (0..length).map(|_| random.below(4)).collect();
+            let mut slots = vec![9];
+            kernels.select(&values, |value| value == 1, &mut slots);
+            let passing = values.iter().enumerate().filter(|(_, value)| **value == 1).map(|(slot, _)| slot);
+            assert_eq!(slots, std::iter::once(9).chain(passing).collect::<Vec<_>>());
         }
     }
 

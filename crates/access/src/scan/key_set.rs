@@ -8,6 +8,8 @@
 //! Keys are 64-bit numbers: integers, days and ticks as they are, anything else by a hash of its bytes. The test says
 //! yes to every key of the set, and to few others.
 
+use super::kernels::Kernels;
+
 /// The largest bitmap for the numbers between the least and the greatest key: 4 MiB.
 const BITS_MAX: u64 = 1 << 25;
 /// A bitmap is worth it up to so many numbers for each key.
@@ -112,12 +114,7 @@ impl KeySet {
     }
 
     /// Appends to `slots` the positions of the values that may be in the set.
-    pub(super) fn select<const WIDTH: usize>(
-        &self,
-        values: &[[u8; WIDTH]],
-        key: impl Fn([u8; WIDTH]) -> i64,
-        slots: &mut Vec<usize>,
-    ) {
+    pub(super) fn select<N: PageNumber>(&self, values: &[N::Bytes], kernels: Kernels, slots: &mut Vec<usize>) {
         let (low, high) = (self.low, self.high);
         if low > high {
             return;
@@ -126,33 +123,103 @@ impl KeySet {
         let span = high.wrapping_sub(low).cast_unsigned();
         let is_between = |key: i64| key.wrapping_sub(low).cast_unsigned() <= span;
         match &self.members {
-            Members::All => each(values, key, slots, is_between),
-            Members::Bits(words) => each(values, key, slots, |key| {
+            Members::All => {
+                // In the column's own width, where twice as many are compared at once.
+                let Some((low, span)) = N::range(low, high) else { return };
+                kernels.select(values, #[inline(always)] |value| N::is_between(value, low, span), slots);
+            }
+            Members::Bits(words) => {
                 // A key below wraps round to a number for which there is no word.
-                has_bit(words, key.wrapping_sub(low).cast_unsigned())
-            }),
+                kernels.select(
+                    values,
+                    #[inline(always)]
+                    |value| has_bit(words, N::key(value).wrapping_sub(low).cast_unsigned()),
+                    slots,
+                );
+            }
             Members::Bloom(words) => {
-                each(values, key, slots, |key| is_between(key) & has_bloom(words, key));
+                kernels.select(
+                    values,
+                    #[inline(always)]
+                    |value| is_between(N::key(value)) & has_bloom(words, N::key(value)),
+                    slots,
+                );
             }
         }
     }
 }
 
-/// Without a branch for each value: which values pass cannot be predicted.
-#[inline(always)]
-fn each<const WIDTH: usize>(
-    values: &[[u8; WIDTH]],
-    key: impl Fn([u8; WIDTH]) -> i64,
-    slots: &mut Vec<usize>,
-    passes: impl Fn(i64) -> bool,
-) {
-    let mut kept = slots.len();
-    slots.resize(kept + values.len(), 0);
-    for (slot, value) in values.iter().enumerate() {
-        slots[kept] = slot;
-        kept += usize::from(passes(key(*value)));
+/// A number as a page stores it.
+pub(super) trait PageNumber {
+    /// Its bytes.
+    type Bytes: Copy;
+    /// Of its width.
+    type Number: Copy;
+
+    /// Its key.
+    fn key(bytes: Self::Bytes) -> i64;
+
+    /// The least number of a range of keys, and how many further numbers are in it; `None` if the width has none of
+    /// the range's keys.
+    fn range(low: i64, high: i64) -> Option<(Self::Number, Self::Number)>;
+
+    /// Whether it is in a range.
+    fn is_between(bytes: Self::Bytes, low: Self::Number, span: Self::Number) -> bool;
+}
+
+macro_rules! page_number {
+    ($name:ident, $number:ty, $unsigned:ty, $bytes:expr) => {
+        pub(super) struct $name;
+
+        impl PageNumber for $name {
+            type Bytes = [u8; $bytes];
+            type Number = $unsigned;
+
+            #[inline(always)]
+            fn key(bytes: [u8; $bytes]) -> i64 {
+                i64::from(<$number>::from_le_bytes(bytes))
+            }
+
+            fn range(low: i64, high: i64) -> Option<($unsigned, $unsigned)> {
+                let (least, greatest) = (i64::from(<$number>::MIN), i64::from(<$number>::MAX));
+                let (low, high) = (low.max(least), high.min(greatest));
+                // Both are numbers of the width, so the casts keep them.
+                (low <= high).then_some((low as $unsigned, high.wrapping_sub(low) as $unsigned))
+            }
+
+            #[inline(always)]
+            fn is_between(bytes: [u8; $bytes], low: $unsigned, span: $unsigned) -> bool {
+                <$unsigned>::from_le_bytes(bytes).wrapping_sub(low) <= span
+            }
+        }
+    };
+}
+
+page_number!(Byte, u8, u8, 1);
+page_number!(Number16, i16, u16, 2);
+page_number!(Number32, i32, u32, 4);
+page_number!(Number64, i64, u64, 8);
+
+/// The lower half of a value of sixteen bytes.
+pub(super) struct LowerHalf;
+
+impl PageNumber for LowerHalf {
+    type Bytes = [u8; 16];
+    type Number = u64;
+
+    #[inline(always)]
+    fn key(bytes: [u8; 16]) -> i64 {
+        u128::from_le_bytes(bytes) as i64
     }
-    slots.truncate(kept);
+
+    fn range(low: i64, high: i64) -> Option<(u64, u64)> {
+        Number64::range(low, high)
+    }
+
+    #[inline(always)]
+    fn is_between(bytes: [u8; 16], low: u64, span: u64) -> bool {
+        (u128::from_le_bytes(bytes) as u64).wrapping_sub(low) <= span
+    }
 }
 
 fn bits_of(keys: &[i64], low: i64, span: u64) -> Members {
@@ -231,7 +298,7 @@ mod tests {
     fn slots_of(set: &KeySet, values: &[i64]) -> Vec<usize> {
         let bytes: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
         let mut slots = Vec::new();
-        set.select(&bytes, i64::from_le_bytes, &mut slots);
+        set.select::<Number64>(&bytes, Kernels::new(), &mut slots);
         slots
     }
 

@@ -17,6 +17,8 @@ use memchr::memmem::Finder;
 
 /// The most constants of a list that are compared with each value one by one.
 const LISTED_MAX: usize = 64;
+/// Bytes of a value that are compared at once.
+const WORD: usize = 8;
 
 /// A condition on one column of texts that bytes can decide.
 #[derive(Clone, Debug)]
@@ -31,9 +33,52 @@ pub struct TextFilter {
 #[derive(Clone, Debug)]
 enum Test {
     /// Equal to one of these, which have no trailing spaces.
-    Equal(Vec<Box<[u8]>>),
-    Prefix(Box<[u8]>),
+    Equal(Vec<Constant>),
+    Prefix(Constant),
     Contains(Box<Finder<'static>>),
+}
+
+/// A text that values are compared with, and up to eight of its bytes that are compared first, all at once.
+#[derive(Clone, Debug)]
+struct Constant {
+    text: Box<[u8]>,
+    /// Where these bytes begin in the text.
+    at: usize,
+    word: u64,
+    /// The bits that are compared.
+    mask: u64,
+    /// The bits that are set before: those by which letters differ in case, if case is ignored.
+    fold: u64,
+}
+
+impl Constant {
+    /// Compares the last bytes first: texts of one column often begin alike.
+    fn new(text: &[u8], ignores_case: bool, is_prefix: bool) -> Constant {
+        let count = text.len().min(WORD);
+        let at = if is_prefix { 0 } else { text.len() - count };
+        let mut bytes = [0; WORD];
+        bytes[..count].copy_from_slice(&text[at..at + count]);
+        let mask = if count == WORD { u64::MAX } else { (1 << (8 * count)) - 1 };
+        let fold = if ignores_case { mask & 0x2020_2020_2020_2020 } else { 0 };
+        Constant { text: text.into(), at, word: u64::from_le_bytes(bytes) | fold, mask, fold }
+    }
+
+    /// Whether the text from `start` to `end` of the bytes may begin with it.
+    #[inline(always)]
+    fn may_begin(&self, bytes: &[u8], start: usize, end: usize) -> bool {
+        let from = start + self.at;
+        let word = match bytes.get(from..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => u64::from_le_bytes(*word),
+            None => {
+                // At the end of the page.
+                let rest = bytes.get(from..).unwrap_or_default();
+                let mut word = [0; WORD];
+                word[..rest.len()].copy_from_slice(rest);
+                u64::from_le_bytes(word)
+            }
+        };
+        (start + self.text.len() <= end) & ((word | self.fold) & self.mask == self.word)
+    }
 }
 
 /// What a text is compared with.
@@ -59,9 +104,11 @@ impl TextFilter {
         };
         let test = match test {
             TextTest::Equal(texts) if texts.len() > LISTED_MAX => return None,
-            TextTest::Equal(texts) => Test::Equal(texts.iter().map(|text| text.as_slice().into()).collect()),
+            TextTest::Equal(texts) => {
+                Test::Equal(texts.iter().map(|text| Constant::new(text, ignores_case, false)).collect())
+            }
             TextTest::Prefix("") | TextTest::Contains("") => return None,
-            TextTest::Prefix(text) => Test::Prefix(fold(text)?.into()),
+            TextTest::Prefix(text) => Test::Prefix(Constant::new(&fold(text)?, ignores_case, true)),
             TextTest::Contains(text) => Test::Contains(Box::new(Finder::new(&fold(text)?).into_owned())),
         };
         Some(TextFilter { column, ignores_case, test, folded: Vec::new() })
@@ -95,17 +142,31 @@ impl TextFilter {
             }
             search(finder, &self.folded, page.ends(self.column), page.is_ascii(self.column), slots);
         } else {
-            let mut start = 0;
-            let area = page.variable(self.column);
-            for (slot, end) in page.ends(self.column).iter().enumerate() {
-                let end = offset(*end);
-                if self.passes(&area[start..end]) {
-                    slots.push(slot);
-                }
-                start = end;
-            }
+            self.select_beginnings(page, slots);
         }
         self.drop_absent(page, slots);
+    }
+
+    /// Appends the slots of the values that pass, for comparisons with constants.
+    fn select_beginnings(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
+        let (constants, whole) = match &self.test {
+            Test::Equal(constants) => (constants.as_slice(), true),
+            Test::Prefix(constant) => (std::slice::from_ref(constant), false),
+            Test::Contains(_) => unreachable!("a search has no constants"),
+        };
+        let (bytes, is_ascii) = (page.bytes(), page.is_ascii(self.column));
+        let [_, (area, _)] = page.extents(self.column);
+        let mut start = area;
+        for (slot, end) in page.ends(self.column).iter().enumerate() {
+            let end = area + offset(*end);
+            let is_equal = |constant: &Constant| {
+                constant.may_begin(bytes, start, end) && self.agrees(&bytes[start..end], constant, whole)
+            };
+            if constants.iter().any(is_equal) || !(is_ascii || bytes[start..end].is_ascii()) {
+                slots.push(slot);
+            }
+            start = end;
+        }
     }
 
     /// Removes the slots that cannot fulfil the condition.
@@ -132,28 +193,20 @@ impl TextFilter {
     }
 
     fn passes(&self, value: &[u8]) -> bool {
-        match &self.test {
-            Test::Equal(texts) => texts.iter().any(|text| self.equals(value, text)) || !value.is_ascii(),
-            Test::Prefix(text) => {
-                value.get(..text.len()).is_some_and(|head| self.is_same(head, text)) || !value.is_ascii()
-            }
-            Test::Contains(finder) => {
-                let found = match self.ignores_case {
-                    true => finder.find(&value.to_ascii_lowercase()).is_some(),
-                    false => finder.find(value).is_some(),
-                };
-                found || !value.is_ascii()
-            }
-        }
+        let found = match &self.test {
+            Test::Equal(constants) => constants.iter().any(|constant| self.agrees(value, constant, true)),
+            Test::Prefix(constant) => self.agrees(value, constant, false),
+            Test::Contains(finder) if self.ignores_case => finder.find(&value.to_ascii_lowercase()).is_some(),
+            Test::Contains(finder) => finder.find(value).is_some(),
+        };
+        found || !value.is_ascii()
     }
 
-    #[inline]
-    fn equals(&self, value: &[u8], text: &[u8]) -> bool {
-        match value.split_at_checked(text.len()) {
-            Some((head, [])) => self.is_same(head, text),
-            Some((head, rest)) => rest.iter().all(|byte| *byte == b' ') && self.is_same(head, text),
-            None => false,
-        }
+    /// Whether a value begins with a constant and, if it has to be `whole`, has only spaces behind it.
+    fn agrees(&self, value: &[u8], constant: &Constant, whole: bool) -> bool {
+        value.split_at_checked(constant.text.len()).is_some_and(|(head, rest)| {
+            self.is_same(head, &constant.text) && (!whole || rest.iter().all(|byte| *byte == b' '))
+        })
     }
 
     #[inline]

@@ -21,7 +21,7 @@ pub(crate) struct OnceStreamExec {
 
 impl OnceStreamExec {
     /// An operator of one partition.
-    pub(super) fn once(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn once(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
         OnceStreamExec::once_in_order(EquivalenceProperties::new(Arc::clone(schema)), stream)
     }
 

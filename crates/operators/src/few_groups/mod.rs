@@ -1,0 +1,189 @@
+//! Partial aggregation while the groups are few.
+//!
+//! ```text
+//!   rows ─► codes of each key column ─► groups ─► accumulators ──► one batch of states at the end
+//!             a text's sort key is made once for each text, not for each row
+//!      └─ groups too many, or memory short: the states so far, and the rest by DataFusion's operator
+//! ```
+//! Each value of a key column gets a number the first time it comes, so that a row costs a look into a table for each
+//! key column, and one for each pair of them. With `ROLLUP` and the like the numbers of a row serve all of its sets.
+//!
+//! A text is grouped by its sort key, and its group shows the least text of the group (see `hobt-binder`). Here rows
+//! are grouped by the text itself: then the group has one text, and its key is made at the end. Texts that are equal
+//! under the collation make several rows for one group, which the final aggregation merges like those of other workers.
+//!
+//! Leaves to others: which plan (`hobt-planner`), what an aggregate computes (`hobt-functions`), the final aggregation
+//! and groups that need files (DataFusion).
+
+mod chain;
+mod codes;
+mod gathering;
+mod shape;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, TryStreamExt};
+use hobt_base::SqlError;
+use hobt_udf::sql_error_of;
+
+use crate::spill_join::OnceStreamExec;
+use gathering::{Added, Gathering};
+use shape::Shape;
+
+/// Replaces the partial aggregations of a plan by those that are quick while the groups are few.
+///
+/// # Errors
+/// A node rejects its new input.
+pub fn grouping_few(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let made = plan.transform_up(|node| {
+        let shape = node.downcast_ref::<AggregateExec>().and_then(Shape::of);
+        Ok(match shape {
+            Some(shape) => Transformed::yes(Arc::new(FewGroupsExec::new(node, shape)) as Arc<dyn ExecutionPlan>),
+            None => Transformed::no(node),
+        })
+    });
+    made.data().map_err(sql_error_of)
+}
+
+/// A partial aggregation; plans show it as an [`AggregateExec`].
+struct FewGroupsExec {
+    /// DataFusion's operator.
+    aggregation: Arc<dyn ExecutionPlan>,
+    shape: Arc<Shape>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FewGroupsExec {
+    fn new(aggregation: Arc<dyn ExecutionPlan>, shape: Shape) -> FewGroupsExec {
+        FewGroupsExec { aggregation, shape: Arc::new(shape), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// As [`FewGroupsExec::new`]; the aggregation itself if it has another shape now.
+    fn around(aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match aggregation.downcast_ref::<AggregateExec>().and_then(Shape::of) {
+            Some(shape) => Arc::new(FewGroupsExec::new(aggregation, shape)),
+            None => aggregation,
+        }
+    }
+}
+
+impl fmt::Debug for FewGroupsExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FewGroupsExec").field("aggregation", &self.aggregation).finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for FewGroupsExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.aggregation.fmt_as(format, f)
+    }
+}
+
+impl ExecutionPlan for FewGroupsExec {
+    fn name(&self) -> &'static str {
+        "FewGroupsExec"
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.aggregation.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.aggregation.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.aggregation.children()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let aggregation = Arc::clone(&self.aggregation).replace_children(children, options)?;
+        Ok(FewGroupsExec::around(aggregation))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(FewGroupsExec::around(Arc::clone(&self.aggregation).reset_state()?))
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.aggregation.apply_expressions(visit)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.aggregation.maintains_input_order()
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let mut rows = self.shape.source().execute(partition, Arc::clone(&context))?;
+        let mut gathering = Gathering::new(&self.shape, &context)?;
+        let (shape, aggregation) = (Arc::clone(&self.shape), Arc::clone(&self.aggregation));
+        let opened = async move {
+            let mut is_full = false;
+            while !is_full && let Some(batch) = rows.next().await {
+                is_full = gathering.add(&batch?)? == Added::Full;
+            }
+            let given = futures::stream::iter(gathering.into_batches()?);
+            let rest = if is_full { shape.rest(&aggregation, rows)?.execute(0, context)? } else { nothing(&shape) };
+            Ok::<_, datafusion::common::DataFusionError>(given.chain(rest))
+        };
+        let made = futures::stream::once(opened).try_flatten().inspect(move |batch| {
+            if let Ok(batch) = batch {
+                metrics.record_output(batch.num_rows());
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), made)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// No further rows.
+fn nothing(shape: &Shape) -> SendableRecordBatchStream {
+    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(shape.schema()), futures::stream::empty()))
+}
+
+/// An operator over another input.
+fn over(plan: &Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+impl Shape {
+    /// DataFusion's operator over the rest of the rows.
+    fn rest(
+        &self,
+        aggregation: &Arc<dyn ExecutionPlan>,
+        rows: SendableRecordBatchStream,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut input = OnceStreamExec::once(&rows.schema(), rows);
+        if let Some(projection) = self.projection() {
+            input = over(projection, input)?;
+        }
+        over(aggregation, input)
+    }
+}
