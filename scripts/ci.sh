@@ -51,6 +51,21 @@ target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
 python3 scripts/check_docs.py --hobt "$target_dir/debug/hobt"
 python3 scripts/check_getting_started.py --hobt "$target_dir/debug/hobt"
 
+# Runs the program that was just built, and the example export_rate, which the build of the tests has made beside it.
+step "bench/peers on a few rows, beside DuckDB, which comes from a package registry"
+peers_venv="$target_dir/peers-venv"
+python3 -m venv "$peers_venv" || { echo "python3 cannot make a virtual environment: install its venv module" >&2; exit 1; }
+"$peers_venv/bin/python" -m pip install --quiet --disable-pip-version-check --timeout 30 --retries 2 'duckdb>=2,<3' || {
+    echo "pip could not install duckdb, which bench/peers needs: does pip reach a package registry (\`pip config list\`, PIP_INDEX_URL)?" >&2
+    exit 1
+}
+suites="scans star tpch operators exports loads hashes"
+# Inserts are compared with PostgreSQL, which a new machine does not have.
+command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && suites="$suites inserts"
+for suite in $suites; do
+    "$peers_venv/bin/python" bench/peers --self-test --only "$suite" --hobt "$target_dir/debug/hobt"
+done
+
 step "model checks of locks, a few schedules (HOBT_MODEL: how many)"
 HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-instruments -p hobt-txn --features hobt-instruments/model,hobt-txn/model --test model
 

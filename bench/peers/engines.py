@@ -1,4 +1,7 @@
-"""The two engines behind one face: `drop`, `build`, `run`, `query`, `count`, `version`, `close`, and a `name`."""
+"""DuckDB and hobt behind one face: `drop`, `build`, `run`, `query`, `count`, `version`, `close`, and a `name`.
+
+ClickHouse, which need not be there, is in clickhouse.py.
+"""
 
 import csv
 import io

@@ -11,7 +11,7 @@ import subprocess
 
 from engines import DATABASE, DuckDB, EngineError, make_fixtures
 from measure import measure_pairs
-from tpch import load_duckdb
+from tpch import load_peers
 
 # Names, and what DuckDB's COPY has for it.
 FORMATS = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet, COMPRESSION zstd"}
@@ -59,7 +59,7 @@ def run(options, folder):
     duckdb = DuckDB(folder / "duckdb.db", options.threads)
     report = {}
     try:
-        rows = load_duckdb(duckdb, options, folder / "hobt", folder)["lineitem"]
+        rows = load_peers(duckdb, None, options, folder / "hobt", folder)["lineitem"]
         # As DuckDB has them: texts of a fixed length without their padding.
         names = [name for (name,) in duckdb.run("SELECT column_name FROM (DESCRIBE lineitem)")]
         trimmed = {"l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode"}

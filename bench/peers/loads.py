@@ -6,9 +6,9 @@ rows are durable: DuckDB's with its CHECKPOINT, hobt's with its commit, which sy
 
 import shutil
 
-from engines import DATABASE, DuckDB, EngineError, HobtProcess, make_fixtures
+from engines import DuckDB, EngineError, HobtProcess, make_fixtures
 from measure import measure_pairs
-from tpch import TESTS, load_duckdb, statements
+from tpch import TESTS, load_peers, statements
 
 # Names, what DuckDB's COPY has for each, and hobt's options.
 FORMATS = {
@@ -27,7 +27,7 @@ def run(options, folder):
     hobt = None
     report = {}
     try:
-        rows = load_duckdb(duckdb, options, folder / "hobt", folder)["lineitem"]
+        rows = load_peers(duckdb, None, options, folder / "hobt", folder)["lineitem"]
         duckdb.run("CREATE TABLE loaded AS SELECT * FROM lineitem LIMIT 0")
         hobt = HobtProcess(
             options.hobt, folder / "hobt", options.threads, [*options.hobt_arg, "--allow", str(folder)], options.timeout

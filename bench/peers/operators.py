@@ -1,14 +1,15 @@
-"""Forty ordinary queries on DuckDB and on hobt, in pairs: what people run all day.
+"""Forty ordinary queries on DuckDB, hobt and ClickHouse, in pairs: what people run all day.
 
-One table of facts and one of a dimension. Both engines make the same rows by the same formulas. Every query gives few rows, so that
-neither side's time is that of sending them, and the answers are compared.
+One table of facts and one of a dimension. All engines make the same rows by the same formulas. Every query gives few rows, so that
+no side's time is that of sending them, and the answers are compared.
 """
 
-import shutil
 from decimal import Decimal, InvalidOperation
 
-from engines import DuckDB, EngineError, HobtProcess, rows_of_csv, run_hobt
-from measure import geometric_mean, measure_pairs
+from clickhouse import MERGE_TREE, rows_of_clickhouse
+from engine_set import create_database, loaded_engines
+from engines import EngineError, rows_of_csv
+from measure import measure_pairs, summarize
 
 # Rows of the facts unless --rows says else.
 ROWS = 10_000_000
@@ -51,12 +52,13 @@ def values(n, day, float_type):
 
 
 class Operator:
-    """One query: its name, and how each engine says it."""
+    """One query: its name, and how each engine says it: DuckDB as hobt, and ClickHouse as DuckDB, unless told otherwise."""
 
-    def __init__(self, name, tsql, duckdb=None):
+    def __init__(self, name, tsql, duckdb=None, clickhouse=None):
         self.name = name
         self.tsql = tsql
         self.duckdb = duckdb or tsql
+        self.clickhouse = clickhouse or self.duckdb
 
 
 def queries():
@@ -99,7 +101,9 @@ def queries():
             "running_sum", "SELECT MAX(total), COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY k ORDER BY id) AS total FROM S) AS r"
         ),
         Operator(
-            "lag", "SELECT SUM(CAST(step AS bigint)) FROM (SELECT u - LAG(u) OVER (PARTITION BY k ORDER BY id) AS step FROM S) AS r"
+            "lag", "SELECT SUM(CAST(step AS bigint)) FROM (SELECT u - LAG(u) OVER (PARTITION BY k ORDER BY id) AS step FROM S) AS r",
+            # The first of a partition has a NULL before it, where ClickHouse has 0 unless the type has NULLs.
+            clickhouse="SELECT SUM(step) FROM (SELECT u - lag(toNullable(u)) OVER (PARTITION BY k ORDER BY id) AS step FROM S) AS r",
         ),
         Operator("top_3_of_each", f"{top3} WHERE place <= 3"),
         Operator("join_selective", "SELECT COUNT(*), SUM(S.amount) FROM S JOIN D ON S.k = D.k WHERE D.grp = 7"),
@@ -123,8 +127,14 @@ def queries():
             "datediff", "SELECT SUM(CAST(DATEDIFF(day, d, '2025-12-31') AS bigint)), MAX(DATEDIFF(month, d, '2025-12-31')) FROM S",
             "SELECT sum(date_diff('day', d, DATE '2025-12-31')), max(date_diff('month', d, DATE '2025-12-31')) FROM S",
         ),
-        Operator("union", "SELECT COUNT(*) FROM (SELECT k FROM S UNION SELECT k FROM D) AS b"),
-        Operator("except", "SELECT COUNT(*) FROM (SELECT word FROM S WHERE k < 500 EXCEPT SELECT word FROM S WHERE k >= 990) AS b"),
+        Operator(
+            "union", "SELECT COUNT(*) FROM (SELECT k FROM S UNION SELECT k FROM D) AS b",
+            clickhouse="SELECT COUNT(*) FROM (SELECT k FROM S UNION DISTINCT SELECT k FROM D) AS b",
+        ),
+        Operator(
+            "except", "SELECT COUNT(*) FROM (SELECT word FROM S WHERE k < 500 EXCEPT SELECT word FROM S WHERE k >= 990) AS b",
+            clickhouse="SELECT COUNT(*) FROM (SELECT word FROM S WHERE k < 500 EXCEPT DISTINCT SELECT word FROM S WHERE k >= 990) AS b",
+        ),
         Operator(
             "rollup", "SELECT COUNT(*), SUM(n) FROM (SELECT city, k % 10 AS rest, COUNT(*) AS n FROM S GROUP BY ROLLUP (city, k % 10)) AS g"
         ),
@@ -147,6 +157,16 @@ def load_duckdb(duckdb, rows):
     duckdb.run("CHECKPOINT")
 
 
+def load_clickhouse(clickhouse, rows):
+    clickhouse.run(f"CREATE TABLE S ({_COLUMNS.format(float='double')}) {MERGE_TREE}")
+    day = "CAST('2015-01-01' AS date) + CAST(number * 31337 % 3650 AS int)"
+    clickhouse.run(f"INSERT INTO S SELECT {values('number', day, 'double')} FROM numbers(1, {rows})")
+    clickhouse.run(f"CREATE TABLE D (k int NOT NULL, grp int NOT NULL, city varchar(30) NOT NULL) {MERGE_TREE}")
+    clickhouse.run(f"INSERT INTO D SELECT number, number % 100, CONCAT('City of ', number) FROM numbers({DIMENSION})")
+    # As hobt has them: LEN.
+    clickhouse.run("CREATE OR REPLACE FUNCTION LEN AS (t) -> char_length(trimRight(t))")
+
+
 def load_hobt(hobt, rows):
     hobt.run(f"CREATE TABLE S ({_COLUMNS.format(float='float')})")
     day = "DATEADD(day, CAST(value * 31337 % 3650 AS int), CAST('2015-01-01' AS date))"
@@ -158,7 +178,9 @@ def load_hobt(hobt, rows):
 
 
 def is_same(theirs, ours):
-    """Whether a value of DuckDB's and hobt's text of it are the same: as text, or as numbers that are near each other."""
+    """Whether a value of DuckDB's and another engine's text of it are the same: as text, or as numbers that are near each other."""
+    if theirs is None:
+        return ours == ""
     if str(theirs) == ours:
         return True
     try:
@@ -168,27 +190,43 @@ def is_same(theirs, ours):
     return abs(theirs - ours) <= APPROXIMATE * abs(theirs)
 
 
-def check_answers(name, theirs, printed):
-    """Raises EngineError unless both have the same rows in the same order."""
-    columns = len(theirs[0])
+def rows_of_hobt(printed, columns):
+    """The rows that hobt printed as CSV, behind the line of the columns' names."""
     # A line of a single column may be a message's, or blank.
-    ours = [row for row in rows_of_csv(printed, columns) if row != [""]][1:]
+    return [row for row in rows_of_csv(printed, columns) if row != [""]][1:]
+
+
+def check_answers(name, theirs, engine, ours):
+    """Raises EngineError unless DuckDB and the engine of that name have the same rows in the same order."""
     if len(ours) != len(theirs):
-        raise EngineError(f"{name}: DuckDB has {len(theirs)} rows, hobt {len(ours)}: {theirs[:3]}, {ours[:3]}")
+        raise EngineError(f"{name}: DuckDB has {len(theirs)} rows, {engine} {len(ours)}: {theirs[:3]}, {ours[:3]}")
     for number, (their_row, our_row) in enumerate(zip(theirs, ours), 1):
-        if not all(map(is_same, their_row, our_row)):
-            raise EngineError(f"{name}, row {number}: the engines disagree\n  DuckDB {their_row}\n  hobt   {our_row}")
+        if len(our_row) != len(their_row) or not all(map(is_same, their_row, our_row)):
+            raise EngineError(f"{name}, row {number}: the engines disagree\n  DuckDB {their_row}\n  {engine:<6} {our_row}")
 
 
-def measure_all(duckdb, hobt, options):
+def measure_one(engines, query, options):
+    """The times of one query."""
+    duckdb, hobt, clickhouse = engines
+    in_hobt = f"{query.tsql} OPTION (MAXDOP {options.threads})"
+
+    def check_hobt(theirs, printed):
+        check_answers(query.name, theirs, hobt.name, rows_of_hobt(printed, len(theirs[0])))
+
+    def check_clickhouse(theirs, printed):
+        check_answers(query.name, theirs, clickhouse.name, rows_of_clickhouse(printed))
+
+    return measure_pairs(
+        query.name, lambda: duckdb.run(query.duckdb), lambda: hobt.run(in_hobt), options.operator_pairs, check_hobt,
+        clickhouse and (lambda: clickhouse.run(query.clickhouse), check_clickhouse),
+    )
+
+
+def measure_all(engines, options):
     """The times of each query."""
     measures = []
     for query in queries():
-        in_hobt = f"{query.tsql} OPTION (MAXDOP {options.threads})"
-        measure = measure_pairs(
-            query.name, lambda query=query: duckdb.run(query.duckdb), lambda in_hobt=in_hobt: hobt.run(in_hobt), options.operator_pairs,
-            lambda theirs, ours, query=query: check_answers(query.name, theirs, ours),
-        )
+        measure = measure_one(engines, query, options)
         print(measure.line(), flush=True)
         measures.append(measure)
     return measures
@@ -197,32 +235,22 @@ def measure_all(duckdb, hobt, options):
 def run(options, folder):
     """The comparison in `folder`; the report's entries."""
     rows = options.rows or ROWS
-    folder = folder / "operators"
-    folder.mkdir()
     print(f"operators: {rows:,} facts, {options.threads} threads on both sides", flush=True)
-    run_hobt(options.hobt, ["sql", "--data", str(folder / "hobt"), "-Q", f"CREATE DATABASE {DATABASE}"], options.timeout)
-    duckdb = DuckDB(folder / "duckdb.db", options.threads)
-    hobt = HobtProcess(options.hobt, folder / "hobt", options.threads, options.hobt_arg, options.timeout, DATABASE)
-    try:
+
+    def load_peers(duckdb, clickhouse):
         load_duckdb(duckdb, rows)
-        load_hobt(hobt, rows)
-        for engine in (duckdb, hobt):
-            if engine.count("S") != rows:
-                raise EngineError(f"{engine.name} has {engine.count('S')} facts, not {rows}")
-        hobt.run("SET NOCOUNT ON")
-        measures = measure_all(duckdb, hobt, options)
-        versions = {"duckdb": duckdb.version(), "hobt": hobt.version()}
-    finally:
-        hobt.close()
-        duckdb.close()
-        shutil.rmtree(folder, ignore_errors=True)
-    ratio = geometric_mean([measure.ratio() for measure in measures])
-    slowest = max(measures, key=lambda measure: measure.ratio())
-    print(f"operators    geometric mean of {len(measures)} ratios {ratio:.3f}, the greatest {slowest.ratio():.3f} of {slowest.name}")
+        if clickhouse:
+            load_clickhouse(clickhouse, rows)
+        return {"S": rows, "D": DIMENSION}
+
+    with loaded_engines(
+        options, folder / "operators", DATABASE, lambda instance: create_database(options, instance, DATABASE), load_peers,
+        lambda hobt: load_hobt(hobt, rows),
+    ) as engines:
+        measures = measure_all(engines, options)
+        versions = engines.versions()
     return {
-        "operators_geomean_ratio": ratio,
-        "operators_worst_ratio": slowest.ratio(),
-        "operators": {measure.name: measure.report() for measure in measures},
+        **summarize("operators", measures),
         "operators_versions": versions,
         "operators_settings": {"rows": rows, "threads": options.threads, "pairs": options.operator_pairs},
     }

@@ -1,12 +1,14 @@
-"""BigData built and scanned on DuckDB and on hobt, in pairs."""
+"""BigData built on DuckDB and on hobt, and scanned there and on ClickHouse, in pairs."""
 
 import math
 import os
 import platform
 
 import workload
-from engines import DuckDB, EngineError, HobtProcess, export_customers, make_fixtures
-from measure import Measure, measure_query, timed
+from clickhouse import open_clickhouse
+from engine_set import EngineSet
+from engines import DuckDB, HobtProcess, export_customers, make_fixtures
+from measure import Measure, measure_query, ratio_entries, timed
 
 # Rows of BigData, at least, unless --rows says else.
 ROWS = 24_000_000
@@ -38,27 +40,34 @@ def run(options, folder):
 
     duckdb = DuckDB(folder / "duckdb.db", options.threads)
     hobt = HobtProcess(options.hobt, hobt_folder, options.threads, options.hobt_arg, options.timeout)
+    clickhouse = None
     try:
         duckdb.load_customers(customers)
         builds = measure_builds(duckdb, hobt, repeats, options.pairs)
-        for engine in (duckdb, hobt):
-            if engine.count("BigData") != rows:
-                raise EngineError(f"{engine.name} built {engine.count('BigData')} rows, not {rows}")
-        count10, count10_hash = measure_query(duckdb, hobt, "count10", workload.COUNT10, options.query_pairs)
-        maxsum, maxsum_hash = measure_query(duckdb, hobt, "maxsum", workload.MAXSUM, options.query_pairs)
+        clickhouse = open_clickhouse(options, folder)
+        if clickhouse:
+            clickhouse.load_customers(customers)
+            clickhouse.build(repeats)
+            clickhouse.settle()
+        engines = EngineSet(duckdb, hobt, clickhouse)
+        engines.check_counts({"BigData": rows})
+        count10, count10_hash = measure_query(engines, "count10", workload.COUNT10, options.query_pairs)
+        maxsum, maxsum_hash = measure_query(engines, "maxsum", workload.MAXSUM, options.query_pairs)
         physical_reads = hobt.physical_reads(workload.MAXSUM)
-        versions = {"duckdb": duckdb.version(), "hobt": hobt.version(), "python": platform.python_version()}
+        versions = {**engines.versions(), "python": platform.python_version()}
     finally:
         hobt.close()
         duckdb.close()
+        if clickhouse:
+            clickhouse.close()
 
     for measure in (builds, count10, maxsum):
         print(measure.line())
     if physical_reads:
         print(f"NOT WARM: the last query of hobt read {physical_reads} pages from the disk; give it more memory")
     return {
-        "count10_ratio": count10.ratio(),
-        "maxsum_ratio": maxsum.ratio(),
+        **ratio_entries("count10", count10),
+        **ratio_entries("maxsum", maxsum),
         "select_into_ratio": builds.ratio(),
         "select_into": builds.report(),
         "count10": {**count10.report(), "result_hash": count10_hash},

@@ -1,13 +1,12 @@
-"""The star query of the text on ascending keys, on DuckDB and on hobt, in pairs.
+"""The star query of the text on ascending keys, on DuckDB, hobt and ClickHouse, in pairs.
 
-A fact table of ten days and a dimension of 100,000 customers, with the text's columns. Both engines make the same rows by the
+A fact table of ten days and a dimension of 100,000 customers, with the text's columns. All engines make the same rows by the
 same formulas, day after day, as the text loads them.
 """
 
-import shutil
-
-from engines import DuckDB, EngineError, HobtProcess, run_hobt
-from measure import measure_query
+from clickhouse import MERGE_TREE
+from engine_set import create_database, loaded_engines
+from measure import measure_query, ratio_entries
 from workload import Query
 
 # Rows of the fact table unless --rows says else.
@@ -29,7 +28,7 @@ _FACTS = (
 
 def _query(facts, customers):
     select = (
-        f"SELECT C.shoe_size, SUM(Measure) FROM {facts} F JOIN {customers} C ON F.customer_sk = C.customer_sk "
+        f"SELECT C.shoe_size, SUM(measure) FROM {facts} F JOIN {customers} C ON F.customer_sk = C.customer_sk "
         "WHERE {day}C.shoe_size = 43 GROUP BY C.shoe_size"
     )
     return [select.format(day=day) for day in (f"F.date_sk = {DAY} AND ", "")]
@@ -55,6 +54,16 @@ def load_duckdb(duckdb, rows):
     duckdb.run("CHECKPOINT")
 
 
+def load_clickhouse(clickhouse, rows):
+    clickhouse.run(f"CREATE TABLE Fact ({_COLUMNS.format(text='varchar', money='decimal(19, 4)')}) {MERGE_TREE}")
+    clickhouse.run(f"CREATE TABLE DimCustomer (customer_sk INT NOT NULL, shoe_size INT NOT NULL) {MERGE_TREE}")
+    clickhouse.run(f"INSERT INTO DimCustomer SELECT number, 36 + number % 15 FROM numbers({CUSTOMERS})")
+    # 0.0001 is a float there, and the amounts are not.
+    facts = _FACTS.replace("REPLICATE(", "repeat(").replace("* 0.0001", "/ 10000").format(n="number")
+    for day, first, last in days(rows):
+        clickhouse.run(f"INSERT INTO Fact SELECT {day}, {facts} FROM numbers({first}, {last + 1 - first})")
+
+
 def load_hobt(hobt, rows):
     """The text's tables and indexes, with the years of its partition function and of its rows made to agree."""
     borders = ", ".join(str(day) for day, _, _ in days(rows))
@@ -74,33 +83,29 @@ def load_hobt(hobt, rows):
 def run(options, folder):
     """The comparison in `folder`; the report's entries."""
     rows = options.rows or ROWS
-    folder = folder / "star"
-    folder.mkdir()
     print(f"star: {rows:,} facts of {DAYS} days, {CUSTOMERS:,} customers, {options.threads} threads on both sides", flush=True)
-    run_hobt(options.hobt, ["sql", "--data", str(folder / "hobt"), "-Q", f"CREATE DATABASE {DATABASE}"], options.timeout)
-    duckdb = DuckDB(folder / "duckdb.db", options.threads)
-    hobt = HobtProcess(options.hobt, folder / "hobt", options.threads, options.hobt_arg, options.timeout, DATABASE)
-    try:
+
+    def load_peers(duckdb, clickhouse):
         load_duckdb(duckdb, rows)
-        load_hobt(hobt, rows)
-        for engine in (duckdb, hobt):
-            if engine.count("Fact") != rows:
-                raise EngineError(f"{engine.name} has {engine.count('Fact')} facts, not {rows}")
-        one_day, one_day_hash = measure_query(duckdb, hobt, "star", ONE_DAY, options.query_pairs)
-        all_days, all_days_hash = measure_query(duckdb, hobt, "star, all", ALL_DAYS, options.query_pairs)
-        physical_reads = hobt.physical_reads(ALL_DAYS)
-        versions = {"duckdb": duckdb.version(), "hobt": hobt.version()}
-    finally:
-        hobt.close()
-        duckdb.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        if clickhouse:
+            load_clickhouse(clickhouse, rows)
+        return {"Fact": rows, "DimCustomer": CUSTOMERS}
+
+    with loaded_engines(
+        options, folder / "star", DATABASE, lambda instance: create_database(options, instance, DATABASE), load_peers,
+        lambda hobt: load_hobt(hobt, rows),
+    ) as engines:
+        one_day, one_day_hash = measure_query(engines, "star", ONE_DAY, options.query_pairs)
+        all_days, all_days_hash = measure_query(engines, "star, all", ALL_DAYS, options.query_pairs)
+        physical_reads = engines.hobt.physical_reads(ALL_DAYS)
+        versions = engines.versions()
     for measure in (one_day, all_days):
         print(measure.line())
     if physical_reads:
         print(f"NOT WARM: the last star query of hobt read {physical_reads} pages from the disk; give it more memory")
     return {
-        "star_ratio": one_day.ratio(),
-        "star_all_days_ratio": all_days.ratio(),
+        **ratio_entries("star", one_day),
+        **ratio_entries("star_all_days", all_days),
         "star": {**one_day.report(), "result_hash": one_day_hash},
         "star_all_days": {**all_days.report(), "result_hash": all_days_hash},
         "star_versions": versions,

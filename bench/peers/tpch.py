@@ -1,25 +1,36 @@
-"""The 22 queries of TPC-H on DuckDB and on hobt, in pairs.
+"""The 22 queries of TPC-H on DuckDB, hobt and ClickHouse, in pairs.
 
-hobt generates the rows into heaps and hands them to DuckDB as CSV, so both have the same. The queries are those of tests/tpch,
-translated for DuckDB by bench/tpch_answers.py, and the answers are compared by the rules of tests/tpch/README.md.
+hobt generates the rows into heaps and hands them to the others as CSV, so all have the same. The queries are those of tests/tpch,
+translated for DuckDB by bench/tpch_answers.py and from there for ClickHouse here, and the answers are compared by the rules of
+tests/tpch/README.md.
 """
 
 import csv
 import re
-import shutil
 import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
 
-from engines import DATABASE, DuckDB, EngineError, HobtProcess, make_fixtures, rows_of_csv
-from measure import geometric_mean, measure_pairs
+from clickhouse import MERGE_TREE, rows_of_clickhouse
+from engine_set import loaded_engines
+from engines import DATABASE, EngineError, make_fixtures, rows_of_csv
+from measure import measure_pairs, summarize
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tpch_answers import QUERIES, TESTS, query_for_duckdb, schema_for_duckdb, statements  # noqa: E402
 
 # How far results of a division may be from each other, as numbers and as a part of themselves.
 APPROXIMATE = (Decimal("0.00001"), Decimal("0.000001"))
+# What ClickHouse needs said otherwise, by the number of the query, so that it gives the same answers.
+CLICKHOUSE_CHANGES = {
+    # Numbers with a point are floats, and 0.06 + 0.01 is less than 0.07.
+    6: ("0.06 - 0.01 AND 0.06 + 0.01", "CAST('0.05' AS decimal(15, 2)) AND CAST('0.07' AS decimal(15, 2))"),
+    # A decimal divided by a decimal has no more digits behind its point than the first.
+    8: ("/ SUM(volume)", "/ CAST(SUM(volume) AS double)"),
+    # A sum of no rows is 0.
+    17: ("SELECT SUM(l_extendedprice) /", "SELECT sumOrNull(l_extendedprice) /"),
+}
 
 
 def table_columns(create):
@@ -44,11 +55,13 @@ def export_table(binary, folder, name, columns, path, timeout_s):
         raise EngineError(f"exporting {name} failed ({result.returncode}): {result.stderr.decode(errors='replace')}")
 
 
-def load_duckdb(duckdb, options, hobt_folder, folder):
-    """Makes hobt's tables in DuckDB; gives their rows by name."""
+def load_peers(duckdb, clickhouse, options, hobt_folder, folder):
+    """Makes hobt's tables in DuckDB and, unless it is None, in ClickHouse; gives their rows by name."""
     schema = (TESTS / "schema.sql").read_text()
     for create in schema_for_duckdb(schema):
         duckdb.run(create)
+        if clickhouse:
+            clickhouse.run(f"{create} {MERGE_TREE}")
     rows = {}
     for create in statements(schema):
         name, columns = table_columns(create)
@@ -56,6 +69,8 @@ def load_duckdb(duckdb, options, hobt_folder, folder):
         export_table(options.hobt, hobt_folder, name, columns, path, options.timeout)
         source = str(path).replace("'", "''")
         duckdb.run(f"COPY {name} FROM '{source}' (FORMAT csv, HEADER, DELIMITER ',', QUOTE '\"', ESCAPE '\"')")
+        if clickhouse:
+            clickhouse.load_csv(name, path)
         path.unlink()
         rows[name] = duckdb.count(name)
     duckdb.run("CHECKPOINT")
@@ -72,7 +87,7 @@ def rules():
 
 
 def is_same(rule, theirs, ours):
-    """Whether a value of DuckDB's and hobt's text of it are the same by a rule."""
+    """Whether a value of DuckDB's and another engine's text of it are the same by a rule."""
     if theirs is None:
         return ours == ""
     if rule == "text":
@@ -94,35 +109,62 @@ def rows_printed(printed, columns):
     return rows_of_csv(lines, columns)[1:]
 
 
-def check_answers(name, columns, theirs, printed):
-    """Raises EngineError unless both have the same rows in the same order."""
-    ours = rows_printed(printed, len(columns))
+def check_answers(name, columns, theirs, engine, ours):
+    """Raises EngineError unless DuckDB and the engine of that name have the same rows in the same order."""
     if len(ours) != len(theirs):
-        raise EngineError(f"{name}: DuckDB has {len(theirs)} rows, hobt {len(ours)}")
+        raise EngineError(f"{name}: DuckDB has {len(theirs)} rows, {engine} {len(ours)}")
     for number, (their_row, our_row) in enumerate(zip(theirs, ours), 1):
-        if not all(map(is_same, columns, their_row, our_row)):
-            raise EngineError(f"{name}, row {number}: the engines disagree\n  DuckDB {their_row}\n  hobt   {our_row}")
+        if len(our_row) != len(columns) or not all(map(is_same, columns, their_row, our_row)):
+            raise EngineError(f"{name}, row {number}: the engines disagree\n  DuckDB {their_row}\n  {engine:<6} {our_row}")
 
 
-def query_for_hobt(script, scale):
+def script(number):
+    """The text of one query of tests/tpch."""
+    return (TESTS / f"q{number:02}.sql").read_text()
+
+
+def query_for_hobt(text, scale):
     """One query, with Q11's fraction for the scale factor."""
-    (query,) = statements(script)
+    (query,) = statements(text)
     fraction = f"{0.0001 / scale:.10f}".rstrip("0")
     return query.replace("* 0.0010", f"* {fraction}")
 
 
-def measure_all(duckdb, hobt, options):
+def query_for_clickhouse(number, text, scale):
+    """One query: as DuckDB says it, but for what CLICKHOUSE_CHANGES has for it."""
+    query = query_for_duckdb(text, scale)
+    before, after = CLICKHOUSE_CHANGES.get(number, ("", ""))
+    if before not in query:
+        raise EngineError(f"q{number:02} has no {before}, which ClickHouse needs said otherwise")
+    return query.replace(before, after) if before else query
+
+
+def measure_one(engines, number, options):
+    """The times of one query."""
+    duckdb, hobt, clickhouse = engines
+    name, text = f"q{number:02}", script(number)
+    columns = rules()[name]
+    in_duckdb = query_for_duckdb(text, options.scale)
+    in_hobt = f"{query_for_hobt(text, options.scale)}\nOPTION (MAXDOP {options.threads})"
+    in_clickhouse = query_for_clickhouse(number, text, options.scale)
+
+    def check_hobt(theirs, printed):
+        check_answers(name, columns, theirs, hobt.name, rows_printed(printed, len(columns)))
+
+    def check_clickhouse(theirs, printed):
+        check_answers(name, columns, theirs, clickhouse.name, rows_of_clickhouse(printed))
+
+    return measure_pairs(
+        name, lambda: duckdb.run(in_duckdb), lambda: hobt.run(in_hobt), options.tpch_pairs, check_hobt,
+        clickhouse and (lambda: clickhouse.run(in_clickhouse), check_clickhouse),
+    )
+
+
+def measure_all(engines, options):
     """The times of each query."""
     measures = []
     for number in QUERIES:
-        name, script = f"q{number:02}", (TESTS / f"q{number:02}.sql").read_text()
-        columns = rules()[name]
-        in_duckdb = query_for_duckdb(script, options.scale)
-        in_hobt = f"{query_for_hobt(script, options.scale)}\nOPTION (MAXDOP {options.threads})"
-        measure = measure_pairs(
-            name, lambda: duckdb.run(in_duckdb), lambda: hobt.run(in_hobt), options.tpch_pairs,
-            lambda theirs, ours: check_answers(name, columns, theirs, ours),
-        )
+        measure = measure_one(engines, number, options)
         print(measure.line(), flush=True)
         measures.append(measure)
     return measures
@@ -131,33 +173,21 @@ def measure_all(duckdb, hobt, options):
 def run(options, folder):
     """The comparison in `folder`; the report's entries."""
     folder = folder / "tpch"
-    folder.mkdir()
     print(f"TPC-H: scale factor {options.scale:g}, {options.threads} threads on both sides", flush=True)
-    hobt_folder = folder / "hobt"
-    make_fixtures(options.hobt, hobt_folder, options.timeout, "--tpch", str(options.scale))
-    duckdb = DuckDB(folder / "duckdb.db", options.threads)
-    hobt = None
-    try:
-        rows = load_duckdb(duckdb, options, hobt_folder, folder)
-        hobt = HobtProcess(options.hobt, hobt_folder, options.threads, options.hobt_arg, options.timeout)
-        for name, count in rows.items():
-            if hobt.count(name) != count:
-                raise EngineError(f"DuckDB has {count} rows of {name}, hobt {hobt.count(name)}")
-        hobt.run("SET NOCOUNT ON")
-        measures = measure_all(duckdb, hobt, options)
-        versions = {"duckdb": duckdb.version(), "hobt": hobt.version()}
-    finally:
-        if hobt:
-            hobt.close()
-        duckdb.close()
-        shutil.rmtree(folder, ignore_errors=True)
-    ratio = geometric_mean([measure.ratio() for measure in measures])
-    slowest = max(measures, key=lambda measure: measure.ratio())
-    print(f"tpch         geometric mean of 22 ratios {ratio:.3f}, the greatest {slowest.ratio():.3f} of {slowest.name}")
+    rows = {}
+
+    def load(duckdb, clickhouse):
+        rows.update(load_peers(duckdb, clickhouse, options, folder / "hobt", folder))
+        return rows
+
+    with loaded_engines(
+        options, folder, DATABASE, lambda instance: make_fixtures(options.hobt, instance, options.timeout, "--tpch", str(options.scale)),
+        load, lambda hobt: None,
+    ) as engines:
+        measures = measure_all(engines, options)
+        versions = engines.versions()
     return {
-        "tpch_geomean_ratio": ratio,
-        "tpch_worst_ratio": slowest.ratio(),
-        "tpch": {measure.name: measure.report() for measure in measures},
+        **summarize("tpch", measures),
         "tpch_versions": versions,
         "tpch_settings": {"scale": options.scale, "rows": rows, "threads": options.threads, "pairs": options.tpch_pairs},
     }

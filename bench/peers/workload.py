@@ -1,4 +1,4 @@
-"""The statements of the comparison, in each engine's dialect.
+"""The statements of the scans, in each engine's dialect.
 
 BigData repeats every customer once per number 1, 2, 3 …: integer columns made from the number, text columns from the
 customer, two of them now one address line and now the other.
@@ -21,6 +21,14 @@ SELECT{_COLUMNS}
 FROM generator AS g CROSS JOIN DimCustomer"""
 
 
+def build_on_clickhouse(repeats, engine):
+    """BigData with `repeats` rows for every customer, as ClickHouse says it, in a table of such an engine."""
+    return f"""CREATE TABLE BigData {engine} AS
+WITH generator AS (SELECT CAST(number + 1 AS bigint) AS id FROM numbers({repeats}))
+SELECT{_COLUMNS}
+FROM generator AS g CROSS JOIN DimCustomer"""
+
+
 def build_on_hobt(repeats, threads):
     """BigData with `repeats` rows for every customer, in T-SQL."""
     return f"""WITH generator AS (
@@ -34,12 +42,13 @@ OPTION (MAXDOP {threads})"""
 
 
 class Query:
-    """One query in both dialects."""
+    """One query in the dialects. What ClickHouse is not given, it says as DuckDB does."""
 
-    def __init__(self, columns, duckdb, tsql):
+    def __init__(self, columns, duckdb, tsql, clickhouse=None):
         self.columns = columns
         self.duckdb = duckdb
         self.tsql = tsql
+        self.clickhouse = clickhouse or duckdb
 
 
 _COUNTS = ", ".join(f"COUNT(Col{n})" for n in range(1, 11))
@@ -50,4 +59,5 @@ MAXSUM = Query(
     5,
     "SELECT max(Col1 + Col2), max(Col5), max(length(Col6)), max(Col8), sum(Col3) FROM BigData",
     "SELECT MAX(Col1 + Col2), MAX(Col5), MAX(LEN(Col6)), MAX(Col8), SUM(CAST(Col3 AS bigint)) FROM dbo.BigData",
+    "SELECT max(Col1 + Col2), max(Col5), max(char_length(Col6)), max(Col8), sum(Col3) FROM BigData",
 )
