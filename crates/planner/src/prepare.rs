@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::SqlError;
 use hobt_binder::{BindOptions, BoundQuery};
 use hobt_operators::{
-    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, grouping_few, insert_select,
+    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing, grouping_few, insert_select,
     is_one_stream, physical_plan, run_query, sorting_short_batches, spilling, spilling_windows, without_role,
 };
 use hobt_table::{PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
@@ -122,7 +122,7 @@ impl Planning {
         let plan = finish(plan)?;
         let wish = memory_wish(&plan);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let plan = grouping_few(spilling(cancellable(plan, &self.run)?, &self.run)?)?;
+        let plan = grouping_few(choosing(spilling(cancellable(plan, &self.run)?, &self.run)?)?)?;
         let plan = sorting_short_batches(spilling_windows(plan, &self.run)?)?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))

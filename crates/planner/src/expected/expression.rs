@@ -16,7 +16,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
-use hobt_operators::CancelExpr;
+use hobt_operators::{CancelExpr, ChooseExpr};
 
 /// Translates `expr`. A part without a logical form becomes a placeholder, of which nothing is known.
 pub(super) fn logical(expr: &Arc<dyn PhysicalExpr>) -> Expr {
@@ -38,6 +38,9 @@ fn known(expr: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
     }
     if let Some(checked) = expr.downcast_ref::<CancelExpr>() {
         return known(checked.inner());
+    }
+    if let Some(choice) = expr.downcast_ref::<ChooseExpr>() {
+        return known(choice.case());
     }
     if let Some(binary) = expr.downcast_ref::<PhysicalBinary>() {
         let (left, right) = (boxed(binary.left()), boxed(binary.right()));

@@ -15,7 +15,7 @@ use hobt_types::{Collation, SqlType, Value};
 
 use super::{Mapper, column_at};
 use hobt_functions::value_text;
-use hobt_operators::CancelExpr;
+use hobt_operators::{CancelExpr, ChooseExpr};
 use hobt_showplan::{CompareOp, PlanColumn, PlanExpr};
 use hobt_table::Comparand;
 use hobt_udf::{Kernel, Operation};
@@ -72,6 +72,9 @@ impl Mapper<'_> {
         }
         if let Some(checked) = expr.downcast_ref::<CancelExpr>() {
             return below(checked.inner());
+        }
+        if let Some(choice) = expr.downcast_ref::<ChooseExpr>() {
+            return below(choice.case());
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, columns);
