@@ -25,15 +25,11 @@ pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<Binary
     let mut views: Vec<u128> = Vec::with_capacity(texts.len());
     for (row, view) in texts.views().iter().enumerate() {
         let length = *view as u32 as usize;
-        if length <= INLINE {
-            let bytes = view.to_le_bytes();
-            let mut key = [0u8; 16];
-            if let Some(written) = collation.sort_key_ascii(&bytes[4..4 + length], &mut key[4..]) {
-                // At most 12, so the cast keeps it.
-                key[..4].copy_from_slice(&(written as u32).to_le_bytes());
-                views.push(u128::from_le_bytes(key));
-                continue;
-            }
+        if length <= INLINE
+            && let Some(key) = collation.short_key(*view)
+        {
+            views.push(key);
+            continue;
         }
         if texts.is_null(row) {
             views.push(0);

@@ -27,6 +27,7 @@ mod insert;
 mod join_conditions;
 mod join_filter;
 mod join_types;
+mod key_codes;
 mod lock_rows;
 mod memory;
 mod new_keys;
@@ -36,6 +37,7 @@ mod own_thread;
 mod path_rows;
 mod places;
 mod range_join;
+mod rank_limit;
 mod role;
 mod row_lock;
 mod row_locker;
@@ -74,7 +76,7 @@ pub use insert::{
     DirectValue, Inserted, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select,
 };
 pub use join_conditions::{all_conditions, of_nullable};
-pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped};
+pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped, TopFilter};
 pub use lock_rows::{LockRowsExec, LockRowsSettings};
 pub use memory::Cancelled;
 pub use memory::{
@@ -83,6 +85,7 @@ pub use memory::{
 pub use new_keys::NewKeys;
 pub use own_thread::{OwnThread, OwnTime};
 pub use range_join::{Bound, RangeJoinExec, ShownRanges, Way, bounds_of};
+pub use rank_limit::{RankLimit, RankLimitExec};
 pub use role::{Exchange, Join, Passing, Role, is_exchange, role, without_role};
 pub use row_lock::{FoundRows, lock_error, snapshot_conflict};
 pub use runner::{Reader, gathered, is_one_stream, physical_plan, run_query};

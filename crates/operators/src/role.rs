@@ -48,6 +48,7 @@ use super::insert::UnorderedExec;
 use super::join_filter::KeyTapExec;
 use super::lock_rows::LockRowsExec;
 use super::range_join::RangeJoinExec;
+use super::rank_limit::RankLimitExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::sort_input::ShortBatchesExec;
@@ -135,6 +136,8 @@ pub enum Passing<'p> {
     HidesOrder,
     /// Cuts long batches.
     Shortens,
+    /// Leaves out rows that a rank above will; of each partition those that come late.
+    Ranks,
     /// Holds a rule back; is in no plan that runs.
     Fences,
 }
@@ -217,6 +220,7 @@ fn passing(plan: &dyn ExecutionPlan) -> Option<Passing<'_>> {
         (plan.is::<AgainExec>(), Passing::Repeats),
         (plan.is::<UnorderedExec>(), Passing::HidesOrder),
         (plan.is::<ShortBatchesExec>(), Passing::Shortens),
+        (plan.is::<RankLimitExec>(), Passing::Ranks),
         (plan.is::<FenceExec>(), Passing::Fences),
     ];
     tests.into_iter().find_map(|(is_it, passing)| is_it.then_some(passing))

@@ -35,7 +35,7 @@ use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
-use super::join_filter::{LeafFilter, Sieve};
+use super::join_filter::{LeafFilter, Sieve, TopFilter};
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
 use builder::BatchBuilder;
@@ -74,6 +74,8 @@ pub struct ScanExec {
     sifts: bool,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
+    /// The filters of sorts above of which few rows are wanted.
+    tops: Vec<TopFilter>,
     /// Where the plan shows it.
     mark: NodeMark,
 }
@@ -118,6 +120,7 @@ impl ScanExec {
             texts: Arc::default(),
             sifts,
             filters,
+            tops: Vec::new(),
             estimated: None,
             mark: NodeMark::default(),
         }
@@ -155,10 +158,16 @@ impl ScanExec {
     /// A copy with one more filter of a join.
     pub fn filtered(&self, filter: LeafFilter) -> ScanExec {
         let filters = self.filters.iter().cloned().chain([filter]).collect();
-        ScanExec { filters, ..self.unstarted() }
+        ScanExec { filters, tops: self.tops.clone(), ..self.unstarted() }
     }
 
-    /// A copy that has not begun, without filters of joins.
+    /// A copy with one more filter of a sort.
+    pub fn topped(&self, top: TopFilter) -> ScanExec {
+        let tops = self.tops.iter().cloned().chain([top]).collect();
+        ScanExec { tops, filters: self.filters.clone(), ..self.unstarted() }
+    }
+
+    /// A copy that has not begun, without filters of joins and sorts.
     fn unstarted(&self) -> ScanExec {
         let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
@@ -285,7 +294,7 @@ impl ExecutionPlan for ScanExec {
             (&self.table, &started.scan),
             &self.partitions,
             (&self.projection, &self.schema),
-            &self.filters,
+            (&self.filters, &self.tops),
             if self.sifts { (&self.predicates, &self.texts) } else { (&[], &[]) },
             &started.profile,
         );

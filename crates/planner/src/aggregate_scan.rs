@@ -14,7 +14,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use hobt_access::scan::{Arithmetic, IntegerWidth, ScanAggregate, ScanExpression};
 use hobt_functions::BinaryOperator;
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
-use hobt_types::SqlType;
+use hobt_types::{PhysicalType, SqlType};
 
 use hobt_operators::{AggregateScanExec, Exchange, Passing, Role, ScanExec, role, substituted};
 use hobt_udf::{Kernel, Operation, SqlAggregate};
@@ -106,9 +106,9 @@ fn scan_aggregate(
         },
         AggregateKind::Min if text => ScanAggregate::MinText(column?, definition.collation),
         AggregateKind::Max if text => ScanAggregate::MaxText(column?, definition.collation),
-        AggregateKind::Min => ScanAggregate::Min(integer(definition.input, &argument, scan)?),
-        AggregateKind::Max => ScanAggregate::Max(integer(definition.input, &argument, scan)?),
-        AggregateKind::Sum => ScanAggregate::Sum(integer(definition.input, &argument, scan)?),
+        AggregateKind::Min => ScanAggregate::Min(number(definition.input, &argument, scan)?),
+        AggregateKind::Max => ScanAggregate::Max(number(definition.input, &argument, scan)?),
+        AggregateKind::Sum => ScanAggregate::Sum(number(definition.input, &argument, scan)?),
         _ => return None,
     })
 }
@@ -129,6 +129,18 @@ fn width_of(sql_type: SqlType) -> Option<IntegerWidth> {
         SqlType::BigInt => IntegerWidth::Signed64,
         _ => return None,
     })
+}
+
+/// What the scan can evaluate of type `sql_type`: an expression of integers, or a column that is stored as integers.
+fn number(sql_type: SqlType, expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> Option<ScanExpression> {
+    if width_of(sql_type).is_some() {
+        return integer(sql_type, expr, scan);
+    }
+    let column = table_column(expr, scan)?;
+    let is_digits = matches!(sql_type, SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney);
+    let is_stored_so = matches!(sql_type.physical(), PhysicalType::Fixed4 | PhysicalType::Fixed8);
+    let fits = (is_digits || sql_type.is_temporal()) && is_stored_so;
+    (fits && scan.table().table().columns[column].sql_type == sql_type).then_some(ScanExpression::Column(column))
 }
 
 /// An integer expression that the scan can evaluate, of type `sql_type`.

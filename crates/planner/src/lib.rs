@@ -39,10 +39,12 @@ mod prepare;
 mod projection_fence;
 mod pushed_conditions;
 mod range_join;
+mod rank_limit;
 mod row_of_nothing;
 mod session;
 mod sort_again;
 mod table_scan;
+mod top_filter;
 #[cfg(test)]
 mod tests;
 mod transferred_conditions;

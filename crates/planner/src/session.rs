@@ -25,8 +25,10 @@ use crate::join_order::JoinOrderRule;
 use crate::ordered_scan::OrderedScanRule;
 use crate::projection_fence::FencedProjectionRule;
 use crate::range_join::RangeJoinRule;
+use crate::rank_limit::RankLimitRule;
 use crate::sort_again::SortAgainRule;
 use crate::table_scan::Planner;
+use crate::top_filter::TopFilterRule;
 use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
 use hobt_table::{JoinWay, fold_assumed};
 use hobt_udf::sql_error_of;
@@ -113,7 +115,9 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))
         .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
+        .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
+        .with_physical_optimizer_rule(Arc::new(TopFilterRule))
         .build()
 }
 

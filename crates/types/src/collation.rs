@@ -214,27 +214,50 @@ impl Collation {
         }
     }
 
-    /// Writes the key of an ASCII string, if the collation has one key byte for each of its bytes, and returns its
-    /// length. `None` if that does not hold or `out` is too short. This is the fast path for a column of short strings:
-    /// no allocation, no second level.
+    /// The key of a string of at most twelve bytes, both in the form of Arrow's views: the length in the lowest four
+    /// bytes, and then the bytes. `None` if the key does not have a byte for each of the string's, which are not all
+    /// ASCII, say. This is the fast path for a column of short strings: no allocation, no second level.
     #[inline]
-    pub fn sort_key_ascii(self, text: &[u8], out: &mut [u8]) -> Option<usize> {
-        let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
-        let (text, out) = (&text[..end], out.get_mut(..end)?);
+    pub fn short_key(self, view: u128) -> Option<u128> {
+        // The bits of a view that no ASCII character has.
+        const OTHER: u128 = 0x8080_8080_8080_8080_8080_8080 << 32;
+        let mut length = view as u32;
+        debug_assert!(length <= 12, "a short string");
+        while length > 0 && (view >> (24 + 8 * length)) as u8 == b' ' {
+            length -= 1;
+        }
+        let mask = u128::MAX >> (96 - 8 * length);
         match self {
-            Collation::Latin1GeneralCiAs => {
-                let mut seen = 0;
-                for (key, byte) in out.iter_mut().zip(text) {
-                    seen |= *byte;
+            Collation::Latin1GeneralCiAs if view & OTHER == 0 => {
+                let text = view.to_le_bytes();
+                let mut key = [0; 16];
+                // A fixed number of bytes, so that the loop is unrolled.
+                for (key, byte) in key[4..].iter_mut().zip(&text[4..]) {
                     *key = ASCII_PRIMARY[usize::from(*byte & 0x7F)];
                 }
-                (seen < 128).then_some(end)
+                Some(u128::from_le_bytes(key) & mask | u128::from(length))
             }
+            Collation::Latin1GeneralCiAs | Collation::Latin1GeneralCsAs => None,
+            Collation::Latin1GeneralBin2 => Some(view & mask & !0xFFFF_FFFF | u128::from(length)),
+        }
+    }
+
+    /// The weights of ASCII characters, if the key of an ASCII string is just the weights of its characters without the
+    /// trailing spaces. No weight is 0, but that of NUL where the weights are the characters.
+    pub fn ascii_weights(self) -> Option<&'static [u8; 128]> {
+        static CHARACTERS: [u8; 128] = {
+            let mut table = [0; 128];
+            let mut byte = 0;
+            while byte < 128 {
+                table[byte] = byte as u8;
+                byte += 1;
+            }
+            table
+        };
+        match self {
+            Collation::Latin1GeneralCiAs => Some(&ASCII_PRIMARY),
+            Collation::Latin1GeneralBin2 => Some(&CHARACTERS),
             Collation::Latin1GeneralCsAs => None,
-            Collation::Latin1GeneralBin2 => {
-                out.copy_from_slice(text);
-                Some(end)
-            }
         }
     }
 
@@ -426,14 +449,20 @@ mod tests {
 
     #[test]
     fn the_short_path_gives_the_same_key() {
-        for text in ["", "Hello  ", "x_1", "twelve bytes"] {
-            let (mut key, mut short) = (Vec::new(), [0; 12]);
-            CI.sort_key(text, &mut key);
-            let length = CI.sort_key_ascii(text.as_bytes(), &mut short).unwrap();
-            assert_eq!(key, short[..length]);
+        let view = |bytes: &[u8]| {
+            let mut view = [0; 16];
+            view[4..4 + bytes.len()].copy_from_slice(bytes);
+            u128::from_le_bytes(view) | bytes.len() as u128
+        };
+        for text in ["", "   ", "Hello  ", "x_1", "twelve bytes", "twelve byte ", "a\0", "é", "aé", "éa  "] {
+            for collation in [CI, CS, BIN] {
+                let mut key = Vec::new();
+                collation.sort_key(text, &mut key);
+                let is_quick = collation == BIN || (collation == CI && text.is_ascii());
+                let expected = is_quick.then(|| view(&key));
+                assert_eq!(collation.short_key(view(text.as_bytes())), expected, "{text:?} under {collation}");
+            }
         }
-        assert_eq!(CI.sort_key_ascii("é".as_bytes(), &mut [0; 12]), None);
-        assert_eq!(CI.sort_key_ascii(b"longer than twelve", &mut [0; 12]), None);
     }
 
     #[test]

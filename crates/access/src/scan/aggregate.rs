@@ -26,10 +26,10 @@ pub enum IntegerWidth {
     Signed64,
 }
 
-/// The expression that is computed for each row: an integer.
+/// The expression that is computed for each row: an integer, or the digits of a decimal, a day, a time as it is stored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ScanExpression {
-    /// A fixed-length integer column.
+    /// A column of up to eight bytes whose values have the order of their integers.
     Column(usize),
     /// A constant.
     Literal(i64),
@@ -208,11 +208,26 @@ impl Aggregator {
             {
                 *best = (*best).max(self.kernels.max(words(page, *column)));
             }
+            (ScanAggregate::Max(ScanExpression::Column(column)), AggregateValue::Extreme(best))
+                if is_plain_narrow(page, *column) =>
+            {
+                *best = (*best).max(self.kernels.max_narrow(page.fixed(*column).as_chunks().0));
+            }
             (ScanAggregate::Min(ScanExpression::Column(column)), AggregateValue::Extreme(best))
                 if is_plain(page, *column) =>
             {
-                let found = self.kernels.min(words(page, *column));
-                *best = best.map_or(found, |best| Some(found.map_or(best, |found| best.min(found))));
+                *best = lesser(*best, self.kernels.min(words(page, *column)));
+            }
+            (ScanAggregate::Min(ScanExpression::Column(column)), AggregateValue::Extreme(best))
+                if is_plain_narrow(page, *column) =>
+            {
+                *best = lesser(*best, self.kernels.min_narrow(page.fixed(*column).as_chunks().0));
+            }
+            (ScanAggregate::Sum(ScanExpression::Column(column)), AggregateValue::Sum(sum, count))
+                if is_plain_narrow(page, *column) =>
+            {
+                *sum += i128::from(self.kernels.sum_narrow(page.fixed(*column).as_chunks().0));
+                *count += page.row_count() as u64;
             }
             (ScanAggregate::Max(expression), AggregateValue::Extreme(best))
                 if plain_sum(expression, page).is_some() =>
@@ -279,6 +294,18 @@ fn is_plain(page: &RowPage<'_>, column: usize) -> bool {
     page.row_layout().columns()[column].physical == PhysicalType::Fixed8
         && page.null_count(column) == 0
         && page.deleted_count() == 0
+}
+
+/// As [`is_plain`], of 32-bit integers.
+fn is_plain_narrow(page: &RowPage<'_>, column: usize) -> bool {
+    page.row_layout().columns()[column].physical == PhysicalType::Fixed4
+        && page.null_count(column) == 0
+        && page.deleted_count() == 0
+}
+
+/// The lesser of two numbers, or the one that there is.
+fn lesser(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
 }
 
 /// The values of a column of 64-bit integers, straight from the page.

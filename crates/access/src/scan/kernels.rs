@@ -115,6 +115,30 @@ impl Kernels {
         )
     }
 
+    /// The greatest of 32-bit values.
+    pub(super) fn max_narrow(self, values: &[[u8; 4]]) -> Option<i64> {
+        self.arch.dispatch(
+            #[inline(always)]
+            || values.iter().map(|&bytes| i32::from_le_bytes(bytes)).max().map(i64::from),
+        )
+    }
+
+    /// The least of 32-bit values.
+    pub(super) fn min_narrow(self, values: &[[u8; 4]]) -> Option<i64> {
+        self.arch.dispatch(
+            #[inline(always)]
+            || values.iter().map(|&bytes| i32::from_le_bytes(bytes)).min().map(i64::from),
+        )
+    }
+
+    /// The sum of at most a page's 32-bit values, which 64 bits hold.
+    pub(super) fn sum_narrow(self, values: &[[u8; 4]]) -> i64 {
+        self.arch.dispatch(
+            #[inline(always)]
+            || values.iter().map(|&bytes| i64::from(i32::from_le_bytes(bytes))).sum(),
+        )
+    }
+
     /// Appends to `slots` the places of the values that pass. How many pass, and which, cannot be predicted, so there is
     /// a branch only for each that does.
     #[inline(always)]
@@ -185,6 +209,19 @@ mod tests {
             let sums: Vec<(i64, bool)> = values.iter().zip(&other).map(|(a, &b)| a.overflowing_add(b)).collect();
             let expected = (sums.iter().map(|sum| sum.0).max(), sums.iter().any(|sum| sum.1));
             assert_eq!(kernels.max_of_sums(&bytes, &other_bytes), expected);
+        }
+    }
+
+    #[test]
+    fn narrow_loops_agree_with_the_plain_ones() {
+        let kernels = Kernels::new();
+        let mut random = SplitMix64::new(12);
+        for length in 0..70 {
+            let values: Vec<i32> = (0..length).map(|_| random.next_u64() as i32).collect();
+            let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_le_bytes()).collect();
+            assert_eq!(kernels.max_narrow(&bytes), values.iter().copied().max().map(i64::from));
+            assert_eq!(kernels.min_narrow(&bytes), values.iter().copied().min().map(i64::from));
+            assert_eq!(kernels.sum_narrow(&bytes), values.iter().map(|&value| i64::from(value)).sum::<i64>());
         }
     }
 

@@ -11,6 +11,8 @@
 //!   LIKE '%23%'        one search through the whole area, in lower case; then the value of each hit
 //! ```
 
+use std::cmp::Ordering;
+
 use hobt_page::RowPage;
 use hobt_types::Collation;
 use memchr::memmem::Finder;
@@ -26,6 +28,7 @@ pub struct TextFilter {
     column: usize,
     ignores_case: bool,
     test: Test,
+    keeps_null: bool,
     /// The texts of a page, in lower case.
     folded: Vec<u8>,
 }
@@ -36,6 +39,43 @@ enum Test {
     Equal(Vec<Constant>),
     Prefix(Constant),
     Contains(Box<Finder<'static>>),
+    Ordered(Limit),
+}
+
+/// A sort key that keys are compared with.
+#[derive(Clone, Debug)]
+struct Limit {
+    key: Box<[u8]>,
+    /// The first eight bytes of the key as a number; a byte that it does not have is 0, which is below all weights.
+    first: u64,
+    weights: &'static [u8; 128],
+    /// Whether greater keys pass, or smaller ones.
+    is_least: bool,
+}
+
+impl Limit {
+    fn new(key: &[u8], weights: &'static [u8; 128], is_least: bool) -> Limit {
+        let mut first = [0; WORD];
+        let count = key.len().min(WORD);
+        first[..count].copy_from_slice(&key[..count]);
+        Limit { key: key.into(), first: u64::from_be_bytes(first), weights, is_least }
+    }
+
+    /// Whether an ASCII text passes.
+    #[inline]
+    fn passes(&self, value: &[u8]) -> bool {
+        let value = &value[..value.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)];
+        let weight = |byte: &u8| self.weights[usize::from(*byte & 0x7F)];
+        let first = value.iter().take(WORD).fold(0, |first, byte| first << 8 | u64::from(weight(byte)));
+        let first = if value.len() < WORD { first.unbounded_shl(8 * (WORD - value.len()) as u32) } else { first };
+        if first != self.first {
+            return (first > self.first) == self.is_least;
+        }
+        match value.iter().map(weight).cmp(self.key.iter().copied()) {
+            Ordering::Equal => true,
+            order => order.is_gt() == self.is_least,
+        }
+    }
 }
 
 /// A text that values are compared with, and up to eight of its bytes that are compared first, all at once.
@@ -90,6 +130,10 @@ pub enum TextTest<'t> {
     Prefix(&'t str),
     /// It contains this.
     Contains(&'t str),
+    /// Its sort key is this or a smaller one.
+    AtMost(&'t [u8]),
+    /// Its sort key is this or a greater one.
+    AtLeast(&'t [u8]),
 }
 
 impl TextFilter {
@@ -109,9 +153,17 @@ impl TextFilter {
             }
             TextTest::Prefix("") | TextTest::Contains("") => return None,
             TextTest::Prefix(text) => Test::Prefix(Constant::new(&fold(text)?, ignores_case, true)),
+            TextTest::AtMost(key) => Test::Ordered(Limit::new(key, collation.ascii_weights()?, false)),
+            TextTest::AtLeast(key) => Test::Ordered(Limit::new(key, collation.ascii_weights()?, true)),
             TextTest::Contains(text) => Test::Contains(Box::new(Finder::new(&fold(text)?).into_owned())),
         };
-        Some(TextFilter { column, ignores_case, test, folded: Vec::new() })
+        Some(TextFilter { column, ignores_case, test, keeps_null: false, folded: Vec::new() })
+    }
+
+    /// It, but with NULL passing if `keeps_null`.
+    #[must_use]
+    pub fn keeping_null(self, keeps_null: bool) -> TextFilter {
+        TextFilter { keeps_null, ..self }
     }
 
     /// The column.
@@ -124,6 +176,7 @@ impl TextFilter {
         match self.test {
             Test::Equal(_) => "text",
             Test::Prefix(_) => "prefix",
+            Test::Ordered(_) => "limit",
             Test::Contains(_) => "search",
         }
     }
@@ -141,10 +194,31 @@ impl TextFilter {
                 self.folded.make_ascii_lowercase();
             }
             search(finder, &self.folded, page.ends(self.column), page.is_ascii(self.column), slots);
+        } else if let Test::Ordered(limit) = &self.test {
+            self.select_each(page, slots, |value| limit.passes(value));
         } else {
             self.select_beginnings(page, slots);
         }
         self.drop_absent(page, slots);
+    }
+
+    /// Appends the slots of the values that pass, and of those that are not ASCII.
+    fn select_each(&self, page: &RowPage<'_>, slots: &mut Vec<usize>, passes: impl Fn(&[u8]) -> bool) {
+        let (area, is_ascii) = (page.variable(self.column), page.is_ascii(self.column));
+        let mut start = 0;
+        for (slot, end) in page.ends(self.column).iter().enumerate() {
+            let value = &area[start..offset(*end)];
+            // Nothing is known of the bytes that stand for a NULL.
+            let is_kept = passes(value) || !(is_ascii || value.is_ascii()) || self.is_kept_null(page, slot);
+            if is_kept {
+                slots.push(slot);
+            }
+            start = offset(*end);
+        }
+    }
+
+    fn is_kept_null(&self, page: &RowPage<'_>, slot: usize) -> bool {
+        self.keeps_null && page.is_null(self.column, slot)
     }
 
     /// Appends the slots of the values that pass, for comparisons with constants.
@@ -152,7 +226,7 @@ impl TextFilter {
         let (constants, whole) = match &self.test {
             Test::Equal(constants) => (constants.as_slice(), true),
             Test::Prefix(constant) => (std::slice::from_ref(constant), false),
-            Test::Contains(_) => unreachable!("a search has no constants"),
+            Test::Contains(_) | Test::Ordered(_) => unreachable!("has no constants"),
         };
         let (bytes, is_ascii) = (page.bytes(), page.is_ascii(self.column));
         let [_, (area, _)] = page.extents(self.column);
@@ -177,14 +251,14 @@ impl TextFilter {
         let (area, ends) = (page.variable(self.column), page.ends(self.column));
         slots.retain(|&slot| {
             let start = if slot == 0 { 0 } else { offset(ends[slot - 1]) };
-            self.passes(&area[start..offset(ends[slot])])
+            self.passes(&area[start..offset(ends[slot])]) || self.is_kept_null(page, slot)
         });
         self.drop_absent(page, slots);
     }
 
-    /// Removes NULLs and deleted rows.
+    /// Removes deleted rows, and NULLs unless they pass.
     fn drop_absent(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
-        if page.null_count(self.column) > 0 {
+        if page.null_count(self.column) > 0 && !self.keeps_null {
             slots.retain(|&slot| !page.is_null(self.column, slot));
         }
         if page.deleted_count() > 0 {
@@ -198,6 +272,7 @@ impl TextFilter {
             Test::Prefix(constant) => self.agrees(value, constant, false),
             Test::Contains(finder) if self.ignores_case => finder.find(&value.to_ascii_lowercase()).is_some(),
             Test::Contains(finder) => finder.find(value).is_some(),
+            Test::Ordered(limit) => limit.passes(value),
         };
         found || !value.is_ascii()
     }
@@ -285,6 +360,25 @@ mod tests {
         let prefix = TextFilter::new(0, TextTest::Prefix("Sm"), CI).unwrap();
         assert!(prefix.passes(b"sMith") && !prefix.passes(b"xSm") && !prefix.passes(b"s"));
         assert!(TextFilter::new(0, TextTest::Prefix(""), CI).is_none());
+    }
+
+    #[test]
+    fn limits_pass_what_their_keys_say() {
+        let texts = ["", " ", "a", "A  ", "ab", "abc", "b", "abcdefgh", "abcdefghi", "abcdefghz", "1", "~", "ab cd", "a\tb"];
+        for collation in [CI, BIN] {
+            for limit in texts {
+                let mut key = Vec::new();
+                collation.sort_key(limit, &mut key);
+                let most = TextFilter::new(0, TextTest::AtMost(&key), collation).unwrap();
+                let least = TextFilter::new(0, TextTest::AtLeast(&key), collation).unwrap();
+                for text in texts {
+                    let order = collation.compare(text, limit);
+                    assert_eq!(most.passes(text.as_bytes()), order.is_le(), "{text:?} <= {limit:?} under {collation}");
+                    assert_eq!(least.passes(text.as_bytes()), order.is_ge(), "{text:?} >= {limit:?} under {collation}");
+                }
+            }
+        }
+        assert!(TextFilter::new(0, TextTest::AtMost(b"x"), Collation::Latin1GeneralCsAs).is_none());
     }
 
     #[test]

@@ -9,9 +9,8 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::chain::Chain;
-use super::codes::Codes;
 use super::shape::{Set, Shape};
+use crate::key_codes::{Chain, Codes};
 
 /// With more groups than this, they must be fewer than rows.
 const GROUPS_FEW: usize = 1 << 17;

@@ -15,8 +15,6 @@
 //! Leaves to others: which plan (`hobt-planner`), what an aggregate computes (`hobt-functions`), the final aggregation
 //! and groups that need files (DataFusion).
 
-mod chain;
-mod codes;
 mod gathering;
 mod shape;
 

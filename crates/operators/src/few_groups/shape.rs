@@ -17,7 +17,7 @@ use hobt_functions::sort_keys::sort_keys;
 use hobt_types::Collation;
 use hobt_udf::{Kernel, Operation, SqlAggregate, external};
 
-use super::codes::Codes;
+use crate::key_codes::Codes;
 
 /// A partial aggregation over groups.
 pub(super) struct Shape {

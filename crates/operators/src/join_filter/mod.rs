@@ -19,12 +19,14 @@
 //! - `rule.rs`: which joins have one.
 //! - `sieve.rs`: how a scan applies filters.
 //! - `trial.rs`: whether a filter is worth testing.
+//! - `top.rs`: filters from `TOP … ORDER BY`, which scans apply like those of joins.
 //!
 //! Why not the filters of DataFusion: `docs/design/0028-join-filters.md`.
 
 mod keys;
 mod sieve;
 mod tap;
+mod top;
 mod trial;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +42,7 @@ use hobt_table::JoinedColumn;
 use keys::Collected;
 pub(super) use sieve::{Kept, SeekSieve, Sieve};
 pub use tap::{KeyTapExec, Tapped};
+pub use top::TopFilter;
 
 /// The keys of one side of an equation of a join.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use hobt_functions::carrier;
 use hobt_page::RowPage;
 
 use super::trial::Trial;
-use super::{LeafFilter, ReadyFilter};
+use super::{LeafFilter, ReadyFilter, TopFilter};
 use crate::columns::substituted;
 use crate::scan_exec::{array_of, column_vector};
 use hobt_table::{
@@ -56,6 +56,8 @@ pub(crate) struct Sieve {
     /// Filters whose keys are not complete yet.
     waiting: Vec<(LeafFilter, Arc<FilterCounts>)>,
     tests: Vec<Test>,
+    /// The filters of sorts above, and how often each had changed when its test was made.
+    tops: Vec<(TopFilter, u64, Arc<FilterCounts>)>,
     limits: Option<(Arc<ScanLimits>, Arc<FilterCounts>)>,
     slots: Vec<usize>,
     /// Rows read since the filters were last put in order.
@@ -65,6 +67,8 @@ pub(crate) struct Sieve {
 /// A filter whose keys are complete.
 struct Test {
     how: How,
+    /// The filter of a sort that it is made of, by its place.
+    top: Option<usize>,
     counts: Arc<FilterCounts>,
     trial: Trial,
     /// Rows that it was asked about and that passed, since the filters were last put in order.
@@ -75,14 +79,14 @@ struct Test {
     pages: u64,
 }
 
-enum How {
+pub(super) enum How {
     Column(ColumnFilter),
     Text(TextFilter),
     Key(KeyTest),
 }
 
 /// A filter on an expression over columns.
-struct KeyTest {
+pub(super) struct KeyTest {
     /// Over `columns`, which are read for it.
     key: Arc<dyn PhysicalExpr>,
     columns: Vec<(usize, ColumnVector)>,
@@ -105,7 +109,7 @@ impl Sieve {
         (table, scan): (&Arc<TableRead>, &Arc<Scan>),
         partitions: &Arc<[usize]>,
         (projection, schema): (&[usize], &SchemaRef),
-        filters: &[LeafFilter],
+        (filters, tops): (&[LeafFilter], &[TopFilter]),
         (predicates, texts): (&[ColumnPredicate], &[TextCondition]),
         profile: &OperatorProfile,
     ) -> Option<Sieve> {
@@ -123,10 +127,16 @@ impl Sieve {
             let kind = filter.kind();
             tests.push(Test::new(How::Text(filter), kind, counts));
         }
-        if tests.is_empty() && filters.is_empty() {
+        if tests.is_empty() && filters.is_empty() && tops.is_empty() {
             return None;
         }
         let places = tests.len()..;
+        let behind = tests.len() + filters.len();
+        let tops = tops.iter().enumerate().map(|(place, top)| {
+            let counts = profile.filter(behind + place, &name(top.column.column), false);
+            (top.clone(), 0, counts)
+        });
+        let tops = tops.collect();
         let counted = |(filter, place): (&LeafFilter, usize)| {
             (filter.clone(), profile.filter(place, &name(filter.column.column), true))
         };
@@ -139,6 +149,7 @@ impl Sieve {
             schema: Arc::clone(schema),
             waiting: waiting.collect(),
             tests,
+            tops,
             limits: None,
             slots: Vec::new(),
             since_order: 0,
@@ -147,6 +158,7 @@ impl Sieve {
 
     /// Adds the filters whose keys have become complete.
     pub(crate) fn refresh(&mut self, worker: &mut ScanWorker) {
+        self.refresh_tops();
         if self.waiting.iter().all(|(leaf, _)| leaf.filter.ready().is_none()) {
             return;
         }
@@ -158,6 +170,26 @@ impl Sieve {
             self.limit(&leaf, ready, &counts, worker);
             if let Some(how) = self.test_of(&leaf, ready) {
                 self.tests.push(Test::new(how, ready.keys.kind(), counts));
+            }
+        }
+    }
+
+    /// Makes the tests of filters of sorts whose conditions have changed anew.
+    fn refresh_tops(&mut self) {
+        for (place, (top, known, counts)) in self.tops.iter_mut().enumerate() {
+            let generation = top.generation();
+            if generation == *known {
+                continue;
+            }
+            *known = generation;
+            let Some((how, kind)) = top.test(&self.scan) else { continue };
+            match self.tests.iter_mut().find(|test| test.top == Some(place)) {
+                Some(test) => test.how = how,
+                // First, since it soon leaves out nearly all.
+                None => {
+                    let test = Test { top: Some(place), ..Test::new(how, kind, Arc::clone(counts)) };
+                    self.tests.insert(0, test);
+                }
             }
         }
     }
@@ -363,7 +395,7 @@ fn compares_numbers(table: &TableRead, leaf: &LeafFilter) -> bool {
 impl Test {
     fn new(how: How, kind: &'static str, counts: Arc<FilterCounts>) -> Test {
         counts.kind.get_or_init(|| kind);
-        Test { how, counts, trial: Trial::default(), asked: 0, passed: 0, rows: 0, pages: 0 }
+        Test { how, top: None, counts, trial: Trial::default(), asked: 0, passed: 0, rows: 0, pages: 0 }
     }
 
     /// Adds what was left out since the last call to the shared counters.

@@ -24,7 +24,7 @@ const DENSE_MAX: usize = 1 << 16;
 const INLINE_MAX: usize = 12;
 
 /// The distinct values of a column.
-pub(super) struct Codes {
+pub(crate) struct Codes {
     data_type: DataType,
     table: Table,
 }
@@ -39,7 +39,7 @@ enum Table {
 
 impl Codes {
     /// No values yet; `None` for a type whose values are not known here.
-    pub(super) fn of(data_type: &DataType) -> Option<Codes> {
+    pub(crate) fn of(data_type: &DataType) -> Option<Codes> {
         use DataType as D;
         let table = match data_type {
             D::Boolean | D::UInt8 | D::UInt16 | D::UInt32 | D::UInt64 => Table::Numbers(Numbers::default()),
@@ -52,7 +52,7 @@ impl Codes {
     }
 
     /// How many codes there are, with that of NULL.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         1 + match &self.table {
             Table::Numbers(numbers) => numbers.values.len(),
             Table::Wide(hashed) => hashed.values.len(),
@@ -61,7 +61,7 @@ impl Codes {
     }
 
     /// Bytes that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match &self.table {
             Table::Numbers(numbers) => 4 * numbers.dense.len() + 8 * numbers.values.capacity() + numbers.hashed.bytes(),
             Table::Wide(hashed) => hashed.bytes(),
@@ -73,7 +73,7 @@ impl Codes {
     ///
     /// # Errors
     /// The array is not of the column's type.
-    pub(super) fn read(&mut self, array: &ArrayRef, codes: &mut Vec<u32>) -> Result<()> {
+    pub(crate) fn read(&mut self, array: &ArrayRef, codes: &mut Vec<u32>) -> Result<()> {
         use DataType as D;
         if array.data_type() != &self.data_type {
             return Err(internal_datafusion_err!("{} where {} is grouped", array.data_type(), self.data_type));
@@ -120,7 +120,7 @@ impl Codes {
     ///
     /// # Errors
     /// Arrow refuses the values.
-    pub(super) fn values(&self) -> Result<ArrayRef> {
+    pub(crate) fn values(&self) -> Result<ArrayRef> {
         use DataType as D;
         let values: ArrayRef = match (&self.table, &self.data_type) {
             (Table::Texts(texts), D::Utf8View) => Arc::new(texts.as_texts()?),

@@ -131,7 +131,7 @@ fn add(pairs: &mut Vec<(u32, u32)>, pair: (u32, u32)) -> u32 {
 }
 
 /// The groups of one set of columns.
-pub(super) struct Chain {
+pub(crate) struct Chain {
     /// The columns, by their places.
     columns: Vec<usize>,
     /// The first combines the first column's codes with 0.
@@ -140,29 +140,29 @@ pub(super) struct Chain {
 
 impl Chain {
     /// No groups yet, of these columns.
-    pub(super) fn of(columns: Vec<usize>) -> Chain {
+    pub(crate) fn of(columns: Vec<usize>) -> Chain {
         let links = columns.iter().map(|_| Link::default()).collect();
         Chain { columns, links }
     }
 
     /// The columns.
-    pub(super) fn columns(&self) -> &[usize] {
+    pub(crate) fn columns(&self) -> &[usize] {
         &self.columns
     }
 
     /// How many groups there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.links.last().map_or(1, Link::count)
     }
 
     /// Bytes that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.links.iter().map(Link::bytes).sum()
     }
 
     /// Replaces `groups` by the group of each of so many rows. `codes` are the codes of all columns, and `counts` how
     /// many each column has.
-    pub(super) fn read(&mut self, codes: &[Vec<u32>], counts: &[usize], rows: usize, groups: &mut Vec<u32>) {
+    pub(crate) fn read(&mut self, codes: &[Vec<u32>], counts: &[usize], rows: usize, groups: &mut Vec<u32>) {
         groups.clear();
         groups.resize(rows, 0);
         let mut firsts = 1;
@@ -173,7 +173,7 @@ impl Chain {
     }
 
     /// The code of each group in each of the columns.
-    pub(super) fn codes(&self) -> Vec<Vec<u32>> {
+    pub(crate) fn codes(&self) -> Vec<Vec<u32>> {
         let mut numbers: Vec<u32> = (0..).take(self.count()).collect();
         let mut codes = vec![Vec::new(); self.columns.len()];
         for (link, codes) in self.links.iter().zip(&mut codes).rev() {
