@@ -14,6 +14,7 @@ use hobt_types::{MaxLength, SqlType};
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::{Argument, Call};
+use crate::text::ascii::{AsciiTexts, limit_of};
 use crate::watch::Meter;
 
 /// A text argument.
@@ -25,6 +26,23 @@ impl Texts {
         let texts: &StringViewArray = self.0.array().as_string_view();
         let row = self.0.row(row);
         texts.is_valid(row).then(|| texts.value(row))
+    }
+
+    /// The operand itself, in the text carrier.
+    pub(crate) fn column(&self) -> &Column {
+        &self.0
+    }
+
+    /// The text that all rows have, if it is a constant other than NULL.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        if self.0.is_scalar() { self.get(0) } else { None }
+    }
+
+    /// The texts of a batch that is all ASCII, if no text is longer than a result of the call may be, and results are
+    /// not padded. So no part of one needs to be cut or padded.
+    pub(crate) fn ascii(&self, call: &Call<'_>) -> Option<AsciiTexts> {
+        let limit = limit_of(call.result_type)?;
+        AsciiTexts::of_rows(&self.0, call.rows).filter(|texts| texts.longest() <= limit)
     }
 }
 
@@ -51,6 +69,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     pub(crate) fn get(&self, row: usize) -> Option<T::Native> {
         let row = if self.scalar { 0 } else { row };
         self.array.is_valid(row).then(|| self.array.value(row))
+    }
+
+    /// The number that all rows have, if it is a constant other than NULL.
+    pub(crate) fn constant(&self) -> Option<T::Native> {
+        if self.scalar { self.get(0) } else { None }
     }
 }
 

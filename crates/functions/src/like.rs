@@ -9,10 +9,14 @@
 use std::cmp::Ordering;
 
 use arrow::array::{AsArray, BooleanArray, BooleanBuilder, StringViewArray};
+use arrow::buffer::BooleanBuffer;
 use hobt_base::{SqlError, errors};
 use hobt_types::Collation;
+use memchr::{memchr_iter, memchr2_iter};
 
 use crate::column::Column;
+use crate::text::ascii::AsciiTexts;
+use crate::text::ascii::search::{Haystack, Needle};
 use crate::watch::Meter;
 
 /// One element of a pattern.
@@ -173,6 +177,14 @@ impl Pattern {
         }
     }
 
+    /// Whether the whole of `text` matches.
+    ///
+    /// # Errors
+    /// The statement was cancelled; 701.
+    pub fn is_match(&self, text: &str) -> Result<bool, SqlError> {
+        self.matches(text, &mut Meter::new())
+    }
+
     /// Whether the whole of `text` matches. Trailing spaces of the text need not be in the pattern.
     ///
     /// # Errors
@@ -203,15 +215,11 @@ impl Pattern {
             Shape::Prefix => text.get(..length).is_some_and(|head| self.same(head)),
             Shape::Contains => {
                 let Some(first) = self.bytes.first() else { return Ok(true) };
-                for window in text.windows(length) {
-                    if window[0].eq_ignore_ascii_case(first) {
-                        if self.same(window) {
-                            return Ok(true);
-                        }
-                        meter.step(length)?;
-                    }
-                }
-                false
+                let starts = &text[..(text.len() + 1).saturating_sub(length)];
+                return match self.collation.ignores_case() {
+                    true => self.matches_at(text, memchr2_iter(*first, first.to_ascii_uppercase(), starts), meter),
+                    false => self.matches_at(text, memchr_iter(*first, starts), meter),
+                };
             }
             // Trailing spaces of the text may be left over, or match the end of the pattern.
             Shape::Suffix => (trimmed..=text.len())
@@ -219,6 +227,50 @@ impl Pattern {
                 .any(|end| end.checked_sub(length).is_some_and(|start| self.same(&text[start..end]))),
             _ => trimmed <= length && text.get(..length).is_some_and(|head| self.same(head)),
         })
+    }
+
+    /// Whether the bytes begin at one of these places in `text`.
+    fn matches_at(
+        &self,
+        text: &[u8],
+        places: impl Iterator<Item = usize>,
+        meter: &mut Meter,
+    ) -> Result<bool, SqlError> {
+        let length = self.bytes.len();
+        for place in places {
+            if self.same(&text[place..place + length]) {
+                return Ok(true);
+            }
+            meter.step(length)?;
+        }
+        Ok(false)
+    }
+
+    /// Which texts match, for a pattern of one of the simple forms; `None` for another.
+    fn matches_ascii(&self, texts: &AsciiTexts, meter: &mut Meter) -> Result<Option<BooleanBuffer>, SqlError> {
+        let views = texts.views();
+        meter.step(texts.bytes())?;
+        Ok(Some(match self.shape {
+            Shape::General => return Ok(None),
+            Shape::Contains if self.bytes.is_empty() => BooleanBuffer::new_set(views.len()),
+            Shape::Contains => {
+                let mut is_found = vec![false; views.len()];
+                let needle = Needle::new(&self.bytes, self.collation.ignores_case());
+                Haystack::new(texts, 0).first_in_each_row(&needle, |row, _| is_found[row] = true);
+                BooleanBuffer::from(is_found)
+            }
+            Shape::Prefix => {
+                let begins = texts.begins_with(&self.bytes, self.collation.ignores_case());
+                BooleanBuffer::collect_bool(views.len(), begins)
+            }
+            Shape::Exact | Shape::Suffix => {
+                let mut is_match = Vec::with_capacity(views.len());
+                for row in 0..views.len() {
+                    is_match.push(self.matches_bytes(texts.array().value(row).as_bytes(), meter)?);
+                }
+                BooleanBuffer::from(is_match)
+            }
+        }))
     }
 
     fn one(&self, token: &Token, character: char) -> bool {
@@ -398,6 +450,17 @@ pub fn like(
     let is_constant = pattern.is_scalar() && escape.is_none_or(Column::is_scalar);
     let mut compiled: Option<Pattern> = None;
     let mut meter = Meter::new();
+    // A constant pattern is compiled for the first row that needs it: a wrong escape is no error if there is none.
+    if is_constant && escape.is_none() && !pattern.is_null(0) && rows > 0 {
+        let ready = Pattern::new(patterns.value(0), None, collation);
+        if ready.shape != Shape::General
+            && let Some(ascii) = AsciiTexts::of_rows(text, rows)
+            && let Some(matches) = ready.matches_ascii(&ascii, &mut meter)?
+        {
+            return Ok(BooleanArray::new(matches, ascii.nulls().cloned()));
+        }
+        compiled = Some(ready);
+    }
     let mut builder = BooleanBuilder::with_capacity(rows);
     for row in 0..rows {
         let no_escape = escape.is_some_and(|escape| escape.is_null(row));

@@ -31,6 +31,7 @@ use hobt_functions::value_to_array;
 use hobt_types::Value;
 
 use super::inputs::without_inputs;
+use super::row_tests::{PageFilter, RowTest};
 use super::scan_exec::{ScanExec, Started};
 use super::turn::{self, Turn};
 use hobt_table::{OperatorProfile, WorkerClock};
@@ -43,6 +44,8 @@ pub struct AggregateScanExec {
     definitions: Vec<Aggregate>,
     finish: bool,
     properties: Arc<PlanProperties>,
+    /// The conditions on its rows, and the filter that they stand for, over the scan.
+    filter: Option<(Vec<RowTest>, Arc<dyn ExecutionPlan>)>,
 }
 
 impl fmt::Debug for AggregateScanExec {
@@ -67,12 +70,19 @@ impl AggregateScanExec {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        AggregateScanExec { scan, aggregates, definitions, finish, properties: Arc::new(properties) }
+        AggregateScanExec { scan, aggregates, definitions, finish, properties: Arc::new(properties), filter: None }
     }
 
-    /// The scan.
-    pub fn scan(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.scan
+    /// It, but of rows that fulfil all of `tests`, which stand for `filter`, an operator over the scan. All aggregates
+    /// must take slots ([`ScanAggregate::takes_slots`]).
+    #[must_use]
+    pub fn filtered(self, tests: Vec<RowTest>, filter: Arc<dyn ExecutionPlan>) -> AggregateScanExec {
+        AggregateScanExec { filter: Some((tests, filter)), ..self }
+    }
+
+    /// The scan, or the filter over it.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        self.filter.as_ref().map_or(&self.scan, |(_, filter)| filter)
     }
 
     /// The aggregates that it computes.
@@ -108,12 +118,17 @@ impl ExecutionPlan for AggregateScanExec {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let scan = Arc::clone(&self.scan).reset_state()?;
         let (aggregates, definitions) = (self.aggregates.clone(), self.definitions.clone());
-        Ok(Arc::new(AggregateScanExec::new(scan, aggregates, definitions, self.finish, self.schema())))
+        let fresh = AggregateScanExec::new(scan, aggregates, definitions, self.finish, self.schema());
+        Ok(Arc::new(AggregateScanExec { filter: self.filter.clone(), ..fresh }))
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Started { scan, profile } = self.source().start()?;
-        let work = if counts_only(&self.aggregates) {
+        let work = if let Some((tests, _)) = &self.filter {
+            let filter = PageFilter::new(tests, &self.aggregates, (&scan, self.source()), &profile);
+            let inner = Aggregator::new(self.aggregates.clone());
+            Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan), filter: Some(filter) }))
+        } else if counts_only(&self.aggregates) {
             let columns = self.aggregates.iter().filter_map(|aggregate| match aggregate {
                 ScanAggregate::CountColumn(column) => Some(*column),
                 _ => None,
@@ -121,7 +136,7 @@ impl ExecutionPlan for AggregateScanExec {
             Work::Counts(Counts::new(columns.collect()))
         } else {
             let inner = Aggregator::new(self.aggregates.clone());
-            Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan) }))
+            Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan), filter: None }))
         };
         Ok(Box::pin(AggregateStream {
             worker: ScanWorker::new(scan),
@@ -154,12 +169,20 @@ enum Work {
 struct PageAggregator {
     inner: Aggregator,
     scan: Arc<Scan>,
+    filter: Option<PageFilter>,
 }
 
 impl PageVisitor for PageAggregator {
     fn visit(&mut self, shown: ShownPage<'_, '_>) -> std::result::Result<(), AccessError> {
         let values = self.scan.large_values(shown.partition);
-        self.inner.add_page(shown.page, shown.next, &values).map_err(|error| match error {
+        let added = match &mut self.filter {
+            None => self.inner.add_page(shown.page, shown.next, &values),
+            Some(filter) => {
+                let slots = filter.select(shown, &values)?;
+                self.inner.add_slots(shown.page, slots, &values)
+            }
+        };
+        added.map_err(|error| match error {
             AggregateError::Fetch(error) => error,
             AggregateError::Damaged(damage) => self.scan.damaged_page(shown.id, damage),
             AggregateError::Overflow(width) => AccessError::Visitor(Box::new(overflow(width))),
@@ -265,6 +288,11 @@ impl AggregateStream {
         let before = std::mem::replace(&mut self.read, self.worker.rows());
         self.scan().run().note_scanned(self.read - before);
         self.profile.set_scanned(self.partition, &self.worker);
+        if let Work::Pages(pages) = &mut self.work
+            && let Some(filter) = &mut pages.filter
+        {
+            self.profile.set_given(self.partition, filter.publish());
+        }
         self.clock.lap();
     }
 

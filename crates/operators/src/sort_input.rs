@@ -4,6 +4,10 @@
 //! counts all buffers of the batch. But a merge, a window or a join gives batches that hold buffers of many others, and
 //! batches that are as long as its own input happened to be. So such a batch is copied to buffers of its own, in pieces
 //! if it is long.
+//!
+//! A sort orders each batch by itself and merges them all. To merge costs a comparison for each doubling of their
+//! number, far from each other in memory, where to order a batch that the processor's cache holds costs less. So where
+//! memory allows it, short batches are put together.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -11,7 +15,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
@@ -32,9 +37,12 @@ use crate::spill_join::own_buffers;
 
 /// Bytes of other rows that a batch may hold, beside as many as its own.
 const SPARE_BYTES: u64 = 4096;
+/// Rows up to which batches are put together, and their bytes: about half of a core's second-level cache.
+const TOGETHER_ROWS: usize = 1 << 16;
+const TOGETHER_BYTES: u64 = 1 << 20;
 
-/// The plan with an operator below each sort of texts or binary values that cuts long batches. A sort that wants only
-/// the first rows has none: it copies the rows that it keeps.
+/// The plan with an operator below each sort that cuts long batches and puts short ones together. A sort that wants
+/// only the first rows has none: it copies the rows that it keeps.
 ///
 /// # Errors
 /// A sort rejects its new input.
@@ -43,10 +51,6 @@ pub fn sorting_short_batches(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exe
         let Some(sort) = node.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none()) else {
             return Ok(Transformed::no(node));
         };
-        let is_view = |kind: &DataType| matches!(kind, DataType::Utf8View | DataType::BinaryView);
-        if !sort.schema().fields().iter().any(|field| is_view(field.data_type())) {
-            return Ok(Transformed::no(node));
-        }
         let input = Arc::new(ShortBatchesExec { input: Arc::clone(sort.input()) });
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         Ok(Transformed::yes(node.replace_children(vec![input], options)?))
@@ -54,7 +58,7 @@ pub fn sorting_short_batches(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exe
     made.data().map_err(sql_error_of)
 }
 
-/// Cuts long batches, and copies those that hold many bytes of other rows.
+/// Cuts long batches, puts short ones together, and copies those that hold many bytes of other rows.
 #[derive(Debug)]
 pub(crate) struct ShortBatchesExec {
     input: Arc<dyn ExecutionPlan>,
@@ -75,7 +79,7 @@ impl ExecutionPlan for ShortBatchesExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let bytes_max = batch_bytes(&context, self.input.output_partitioning().partition_count()) as u64;
         let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(ShortBatches { input, bytes_max, pieces: VecDeque::new() }))
+        Ok(Box::pin(ShortBatches::new(input, bytes_max)))
     }
 }
 
@@ -84,9 +88,39 @@ struct ShortBatches {
     bytes_max: u64,
     /// What is left of the last batch.
     pieces: VecDeque<RecordBatch>,
+    /// Short batches that are put together, and their bytes.
+    short: Vec<RecordBatch>,
+    short_bytes: u64,
+    is_over: bool,
 }
 
 impl ShortBatches {
+    fn new(input: SendableRecordBatchStream, bytes_max: u64) -> ShortBatches {
+        ShortBatches { input, bytes_max, pieces: VecDeque::new(), short: Vec::new(), short_bytes: 0, is_over: false }
+    }
+
+    /// Takes a piece that is short enough; gives what is complete by it.
+    fn put(&mut self, piece: RecordBatch) -> Result<Option<RecordBatch>> {
+        let bytes = get_record_batch_memory_size(&piece) as u64;
+        let limit = TOGETHER_BYTES.min(self.bytes_max);
+        let rows = self.short.iter().map(RecordBatch::num_rows).sum::<usize>() + piece.num_rows();
+        let together = if self.short_bytes + bytes > limit || rows > TOGETHER_ROWS { self.together()? } else { None };
+        self.short_bytes += bytes;
+        self.short.push(piece);
+        Ok(together)
+    }
+
+    /// The short batches as one; `None` if there are none.
+    fn together(&mut self) -> Result<Option<RecordBatch>> {
+        self.short_bytes = 0;
+        let short = std::mem::take(&mut self.short);
+        Ok(match short.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            [first, ..] => Some(concat_batches(first.schema_ref(), &short)?),
+        })
+    }
+
     /// The first piece that is short enough; `None` if nothing is left.
     fn next_piece(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.pieces.pop_front() {
@@ -107,12 +141,22 @@ impl Stream for ShortBatches {
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if let Some(piece) = self.next_piece().transpose() {
-                return Poll::Ready(Some(piece));
+            match self.next_piece() {
+                Ok(None) => {}
+                Ok(Some(piece)) => match self.put(piece).transpose() {
+                    None => continue,
+                    complete => return Poll::Ready(complete),
+                },
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+            if self.is_over {
+                return Poll::Ready(self.together().transpose());
             }
             match ready!(self.input.poll_next_unpin(task)) {
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
                 Some(Ok(batch)) => self.pieces.push_back(batch),
-                ended => return Poll::Ready(ended),
+                None => self.is_over = true,
+                failed => return Poll::Ready(failed),
             }
         }
     }
@@ -127,7 +171,6 @@ impl RecordBatchStream for ShortBatches {
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, Int32Array, StringViewArray};
-    use arrow::compute::concat_batches;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
     use super::*;
@@ -140,11 +183,13 @@ mod tests {
             ("s", Arc::new(texts.map(Some).collect::<StringViewArray>())),
         ];
         let rows = RecordBatch::try_from_iter(columns).expect("a batch");
-        let batches = [rows.slice(0, 3), rows.slice(3, 990), rows.slice(993, 0), rows.slice(993, 7)];
+        let short = (0..5).map(|at| rows.slice(993 + at, 1));
+        let batches = [rows.slice(0, 3), rows.slice(3, 990), rows.slice(993, 0)].into_iter().chain(short);
+        let batches: Vec<_> = batches.chain([rows.slice(998, 2)]).collect();
         for bytes_max in [1, 5_000, 40_000, 10 << 20] {
-            let input = futures::stream::iter(batches.clone().map(Ok));
+            let input = futures::stream::iter(batches.clone().into_iter().map(Ok));
             let input = Box::pin(RecordBatchStreamAdapter::new(rows.schema(), input));
-            let given = ShortBatches { input, bytes_max, pieces: VecDeque::new() };
+            let given = ShortBatches::new(input, bytes_max);
             let given: Vec<_> = futures::executor::block_on(given.map(|batch| batch.expect("rows")).collect());
             assert_eq!(concat_batches(&rows.schema(), &given).expect("one batch"), rows);
             for batch in &given {

@@ -11,11 +11,13 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
 use hobt_access::scan::{Arithmetic, IntegerWidth, ScanAggregate, ScanExpression};
 use hobt_functions::BinaryOperator;
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
 use hobt_types::{PhysicalType, SqlType};
 
+use crate::exact_tests::exact_tests;
 use hobt_operators::{AggregateScanExec, Exchange, Passing, Role, ScanExec, role, substituted};
 use hobt_udf::{Kernel, Operation, SqlAggregate};
 
@@ -49,7 +51,7 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
     if !plain || aggregate.aggr_expr().is_empty() {
         return None;
     }
-    let (scan, columns) = scan_below(aggregate.input())?;
+    let ScanBelow { scan, columns, filter } = scan_below(aggregate.input())?;
     let source = scan.downcast_ref::<ScanExec>().filter(|source| !source.table().hint().forces_seek())?;
     let mut kinds = Vec::new();
     let mut definitions = Vec::new();
@@ -63,26 +65,50 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
         kinds.push(scan_aggregate(&definition, &arguments[0], &columns, source)?);
         definitions.push(definition);
     }
-    Some(AggregateScanExec::new(scan, kinds, definitions, finish, node.schema()))
+    let tests = match &filter {
+        None => None,
+        // A filter keeps whole pages from being added at once.
+        Some(_) if !kinds.iter().all(ScanAggregate::takes_slots) => return None,
+        Some(filter) => Some((exact_tests(filter.downcast_ref::<FilterExec>()?.predicate(), source)?, filter)),
+    };
+    let fused = AggregateScanExec::new(Arc::clone(&scan), kinds, definitions, finish, node.schema());
+    Some(match tests {
+        Some((tests, filter)) => fused.filtered(tests, Arc::clone(filter)),
+        None => fused,
+    })
 }
 
-/// A scan, and the definition of each column of a plan over it in terms of the scan's output.
-type ScanBelow = (Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>);
+/// A scan, and what lies between it and a plan above.
+struct ScanBelow {
+    scan: Arc<dyn ExecutionPlan>,
+    /// The definition of each column of the plan in terms of the scan's columns.
+    columns: Vec<Arc<dyn PhysicalExpr>>,
+    /// A filter right above the scan.
+    filter: Option<Arc<dyn ExecutionPlan>>,
+}
 
-/// The scan under projections and exchanges.
+/// The scan under projections, exchanges and a filter.
 fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
     if plan.is::<ScanExec>() {
         let fields = plan.schema();
         let columns = fields.fields().iter().enumerate();
         let columns = columns.map(|(place, field)| Arc::new(Column::new(field.name(), place)) as Arc<dyn PhysicalExpr>);
-        return Some((Arc::clone(plan), columns.collect()));
+        return Some(ScanBelow { scan: Arc::clone(plan), columns: columns.collect(), filter: None });
     }
     match role(plan.as_ref()) {
         Role::Project(projection) => {
-            let (scan, below) = scan_below(projection.input())?;
-            let definition = |at: usize| below.get(at).cloned();
+            let below = scan_below(projection.input())?;
+            let definition = |at: usize| below.columns.get(at).cloned();
             let above = projection.expr().iter().map(|item| substituted(&item.expr, &definition));
-            Some((scan, above.collect::<Option<_>>()?))
+            Some(ScanBelow { columns: above.collect::<Option<_>>()?, ..below })
+        }
+        Role::Filter(filter) if filter.fetch().is_none() && filter.input().is::<ScanExec>() => {
+            let below = scan_below(filter.input())?;
+            let columns = match filter.projection() {
+                Some(places) => places.iter().map(|&place| below.columns.get(place).cloned()).collect::<Option<_>>()?,
+                None => below.columns,
+            };
+            Some(ScanBelow { columns, filter: Some(Arc::clone(plan)), ..below })
         }
         Role::Passes(Passing::Yields) | Role::Exchange(Exchange::Spread(_)) => scan_below(plan.children().first()?),
         _ => None,

@@ -25,6 +25,7 @@ mod aggregate_scan;
 mod distinct_aggregates;
 mod empty_subquery;
 mod equations;
+mod exact_tests;
 mod expected;
 mod explain;
 mod extreme_seek;

@@ -91,6 +91,32 @@ pub enum ScanAggregate {
     MaxText(usize, Collation),
 }
 
+impl ScanAggregate {
+    /// Whether it can be computed of some rows of a page.
+    pub fn takes_slots(&self) -> bool {
+        match self {
+            ScanAggregate::CountRows | ScanAggregate::CountColumn(_) => true,
+            ScanAggregate::MinText(..) | ScanAggregate::MaxText(..) => true,
+            ScanAggregate::Min(expression) | ScanAggregate::Max(expression) | ScanAggregate::Sum(expression) => {
+                matches!(expression, ScanExpression::Column(_))
+            }
+        }
+    }
+
+    /// The column that it reads, if it is one.
+    pub fn column(&self) -> Option<usize> {
+        match self {
+            ScanAggregate::CountColumn(column)
+            | ScanAggregate::MinText(column, _)
+            | ScanAggregate::MaxText(column, _)
+            | ScanAggregate::Min(ScanExpression::Column(column))
+            | ScanAggregate::Max(ScanExpression::Column(column))
+            | ScanAggregate::Sum(ScanExpression::Column(column)) => Some(*column),
+            _ => None,
+        }
+    }
+}
+
 /// The result of an aggregate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AggregateValue {
@@ -192,6 +218,51 @@ impl Aggregator {
         Ok(())
     }
 
+    /// Adds the rows in `slots` of a page. Blocks if text that is not in its row has to be fetched.
+    ///
+    /// # Errors
+    /// As [`Aggregator::add_page`].
+    ///
+    /// # Panics
+    /// If an aggregate is not one [`ScanAggregate::takes_slots`] is true of.
+    pub fn add_slots(
+        &mut self,
+        page: &RowPage<'_>,
+        slots: &[usize],
+        values: &dyn LargeValues,
+    ) -> Result<(), AggregateError> {
+        for ((aggregate, value), text) in self.aggregates.iter().zip(&mut self.values).zip(&mut self.text) {
+            match (aggregate, value) {
+                (ScanAggregate::CountRows, AggregateValue::Count(count)) => *count += slots.len() as u64,
+                (ScanAggregate::CountColumn(column), AggregateValue::Count(count)) => {
+                    let nulls = match page.null_count(*column) {
+                        0 => 0,
+                        _ => slots.iter().filter(|&&slot| page.is_null(*column, slot)).count(),
+                    };
+                    *count += (slots.len() - nulls) as u64;
+                }
+                (ScanAggregate::Min(ScanExpression::Column(column)), AggregateValue::Extreme(best)) => {
+                    *best = lesser(*best, numbers_in(page, *column, slots).min());
+                }
+                (ScanAggregate::Max(ScanExpression::Column(column)), AggregateValue::Extreme(best)) => {
+                    *best = (*best).max(numbers_in(page, *column, slots).max());
+                }
+                (ScanAggregate::Sum(ScanExpression::Column(column)), AggregateValue::Sum(sum, count)) => {
+                    for number in numbers_in(page, *column, slots) {
+                        *sum += i128::from(number);
+                        *count += 1;
+                    }
+                }
+                (ScanAggregate::MinText(column, _) | ScanAggregate::MaxText(column, _), AggregateValue::Text(_)) => {
+                    let text = text.as_mut().expect("made with its aggregate");
+                    text.add_slots((page, values), *column, slots)?;
+                }
+                _ => panic!("an aggregate that takes whole pages"),
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, index: usize, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AggregateError> {
         let aggregate = &self.aggregates[index];
         match (aggregate, &mut self.values[index]) {
@@ -265,6 +336,19 @@ impl Aggregator {
         }
         Ok(())
     }
+}
+
+/// The numbers of a column in `slots`, without NULLs.
+fn numbers_in<'s>(page: &'s RowPage<'_>, column: usize, slots: &'s [usize]) -> impl Iterator<Item = i64> + 's {
+    let has_nulls = page.null_count(column) > 0;
+    let bytes = page.fixed(column);
+    let physical = page.row_layout().columns()[column].physical;
+    slots.iter().filter(move |&&slot| !has_nulls || !page.is_null(column, slot)).map(move |&slot| match physical {
+        PhysicalType::Fixed1 => i64::from(bytes[slot]),
+        PhysicalType::Fixed2 => i64::from(i16::from_le_bytes(bytes.as_chunks().0[slot])),
+        PhysicalType::Fixed4 => i64::from(i32::from_le_bytes(bytes.as_chunks().0[slot])),
+        _ => i64::from_le_bytes(bytes.as_chunks().0[slot]),
+    })
 }
 
 /// For each aggregate the columns that no earlier one reads.

@@ -81,6 +81,11 @@ impl KeySet {
         self.list.as_deref()
     }
 
+    /// Whether no other number passes.
+    pub fn is_exact(&self) -> bool {
+        !matches!(self.members, Members::Bloom(_))
+    }
+
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
         let words = match &self.members {

@@ -56,7 +56,7 @@ pub use filter::{ColumnFilter, ScanLimits};
 pub use key_set::{KeySet, key_of_bytes};
 pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 pub use sample::PageSample;
-pub use text_filter::{TextFilter, TextTest};
+pub use text_filter::{TextCheck, TextFilter, TextTest};
 pub use worker::{ScanWorker, WorkerProgress, WorkerReads};
 
 /// Settings that the laboratory and the administrator vary.

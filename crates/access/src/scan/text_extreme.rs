@@ -4,7 +4,7 @@
 //! rejects it. First bytes are tested for a group of values at once, with one branch for all of them.
 
 use hobt_base::PAGE_SIZE;
-use hobt_page::{PageBytes, PageDamage, RowPage};
+use hobt_page::{PageBytes, PageDamage, RowPage, StoredValue};
 use hobt_types::Collation;
 
 use super::aggregate::{AggregateError, PageAndValues, for_each_text};
@@ -74,6 +74,23 @@ impl TextExtreme {
             start = offset(group[GROUP - 1]);
         }
         self.offer_each(page, column, how, (groups.len() * GROUP, start, rest))
+    }
+
+    /// Adds the values in `slots` of a page. Blocks if some have to be fetched.
+    pub(super) fn add_slots(
+        &mut self,
+        (page, values): PageAndValues<'_, '_>,
+        column: usize,
+        slots: &[usize],
+    ) -> Result<(), AggregateError> {
+        for &slot in slots {
+            match page.stored(column, slot)? {
+                StoredValue::Null => {}
+                StoredValue::InRow(bytes) => self.offer(bytes)?,
+                StoredValue::Pointer(pointer) => self.offer(&values.fetch(&pointer).map_err(AggregateError::Fetch)?)?,
+            }
+        }
+        Ok(())
     }
 
     /// Whether every value of a group is worse by its first byte. For an empty value this reads the next value's first

@@ -12,10 +12,15 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::error::Error;
+use std::sync::Arc;
 
-use hobt_page::RowPage;
+use hobt_base::PageId;
+use hobt_page::{RowPage, StoredValue};
 use hobt_types::Collation;
 use memchr::memmem::Finder;
+
+use crate::{AccessError, LargeValues};
 
 /// The most constants of a list that are compared with each value one by one.
 const LISTED_MAX: usize = 64;
@@ -32,6 +37,9 @@ pub struct TextFilter {
     /// The texts of a page, in lower case.
     folded: Vec<u8>,
 }
+
+/// Tells whether a text fulfils a condition.
+pub type TextCheck = Arc<dyn Fn(&str) -> Result<bool, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
 #[derive(Clone, Debug)]
 enum Test {
@@ -243,6 +251,43 @@ impl TextFilter {
         }
     }
 
+    /// As [`TextFilter::select`], or [`TextFilter::retain`] if `slots` are some already, but leaves only rows that fulfil
+    /// the condition; `check` tells where bytes do not. Blocks if texts have to be fetched.
+    ///
+    /// # Errors
+    /// A text is damaged, or cannot be fetched or checked.
+    pub fn select_exactly(
+        &mut self,
+        (id, page): (PageId, &RowPage<'_>),
+        values: &dyn LargeValues,
+        check: &TextCheck,
+        (slots, are_some): (&mut Vec<usize>, bool),
+    ) -> Result<(), AccessError> {
+        if are_some {
+            self.retain(page, slots);
+        } else {
+            self.select(page, slots);
+        }
+        if page.is_ascii(self.column) && !page.has_pointers() && page.ends_are_ordered(self.column) {
+            return Ok(());
+        }
+        let mut kept = 0;
+        for at in 0..slots.len() {
+            let slot = slots[at];
+            let stored = page.stored(self.column, slot).map_err(|damage| values.damaged(id, damage))?;
+            let is_wanted = match stored {
+                StoredValue::Null => false,
+                StoredValue::InRow(text) if text.is_ascii() => self.passes(text),
+                StoredValue::InRow(text) => is_text_wanted(text, check)?,
+                StoredValue::Pointer(pointer) => is_text_wanted(&values.fetch(&pointer)?, check)?,
+            };
+            slots[kept] = slot;
+            kept += usize::from(is_wanted);
+        }
+        slots.truncate(kept);
+        Ok(())
+    }
+
     /// Removes the slots that cannot fulfil the condition.
     pub fn retain(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         if page.has_pointers() || !page.ends_are_ordered(self.column) {
@@ -288,6 +333,12 @@ impl TextFilter {
     fn is_same(&self, value: &[u8], text: &[u8]) -> bool {
         if self.ignores_case { value.eq_ignore_ascii_case(text) } else { value == text }
     }
+}
+
+fn is_text_wanted(bytes: &[u8], check: &TextCheck) -> Result<bool, AccessError> {
+    // Text that is not UTF-8 is an error wherever it is read.
+    let text = std::str::from_utf8(bytes).map_err(|error| AccessError::Visitor(error.into()))?;
+    check(text).map_err(AccessError::Visitor)
 }
 
 /// Appends the slots of the values in which the finder finds something, and those that are not ASCII.

@@ -7,6 +7,7 @@
 mod count;
 mod extreme;
 mod groups;
+mod running;
 mod string_agg;
 mod sum;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use arrow::datatypes::DataType;
 use hobt_base::{SqlError, errors};
 use hobt_types::{Collation, MaxLength, SqlType};
 
+pub use running::{Frames, RunningAggregate};
 pub use string_agg::string_agg_too_long;
 
 use crate::carrier::carrier;

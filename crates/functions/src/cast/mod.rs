@@ -8,10 +8,12 @@
 //! | `width` | text to text: length, padding, code page |
 //! | `temporal` | between temporal types, and numbers of days |
 //! | `bytes` | binary and `uniqueidentifier` |
+//! | `digits` | numbers to text and back, the ordinary ones of a whole array |
 //!
 //! Source: Microsoft's "CAST and CONVERT (Transact-SQL)".
 
 mod bytes;
+mod digits;
 mod number;
 mod parse;
 mod print;

@@ -10,7 +10,7 @@ use hobt_base::{SqlError, errors, is_currency_sign};
 use hobt_types::SqlType;
 
 use super::number::{Target, decimal_target, shaped};
-use super::{Mode, convert_each};
+use super::{Mode, convert_each, digits};
 use crate::carrier::{guid_to_sort_order, not_the_carrier};
 use crate::date::{DateError, TICKS_PER_DAY, datetime_in_range, parse, round_to_datetime};
 use crate::decimal::{self, DecimalError};
@@ -31,16 +31,16 @@ pub(super) fn from_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode
     Ok(match to {
         SqlType::Bit => Arc::new(convert_each::<UInt8Type>(array, mode, |row| read_bit(text(row), from))?),
         SqlType::TinyInt => {
-            Arc::new(convert_each::<UInt8Type>(array, mode, |row| read_integer::<u8>(text(row), from, to))?)
+            Arc::new(digits::parse::<UInt8Type>(array, texts, mode, |row| read_integer::<u8>(text(row), from, to))?)
         }
         SqlType::SmallInt => {
-            Arc::new(convert_each::<Int16Type>(array, mode, |row| read_integer::<i16>(text(row), from, to))?)
+            Arc::new(digits::parse::<Int16Type>(array, texts, mode, |row| read_integer::<i16>(text(row), from, to))?)
         }
         SqlType::Int => {
-            Arc::new(convert_each::<Int32Type>(array, mode, |row| read_integer::<i32>(text(row), from, to))?)
+            Arc::new(digits::parse::<Int32Type>(array, texts, mode, |row| read_integer::<i32>(text(row), from, to))?)
         }
         SqlType::BigInt => {
-            Arc::new(convert_each::<Int64Type>(array, mode, |row| read_integer::<i64>(text(row), from, to))?)
+            Arc::new(digits::parse::<Int64Type>(array, texts, mode, |row| read_integer::<i64>(text(row), from, to))?)
         }
         SqlType::Real => Arc::new(convert_each::<Float32Type>(array, mode, |row| {
             let value = read_float(text(row), from, to)? as f32;

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
-use arrow::datatypes::Int32Type;
+use arrow::array::{Array, ArrayRef, StringViewBuilder};
 use hobt_base::{SqlError, errors};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::width::fit;
-use super::{Mode, guid_text};
+use super::{Mode, digits, guid_text};
 use crate::carrier::array_value;
 use crate::date;
 use crate::decimal;
@@ -20,25 +19,15 @@ use crate::format::float_text;
 use crate::type_rules::declared_length;
 
 pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
+    // Neither whole numbers nor decimals have styles.
+    if let Some(printed) = digits::print(array, from, to) {
+        return printed;
+    }
     let mut builder = StringViewBuilder::with_capacity(array.len());
-    let integers = array.as_primitive_opt::<Int32Type>().filter(|_| from == SqlType::Int && is_variable(to));
-    let limit = match declared_length(to) {
-        Some(MaxLength::Limited(limit)) => usize::from(limit),
-        _ => usize::MAX,
-    };
-    let mut digits = [0; INT_DIGITS];
     for row in 0..array.len() {
         if array.is_null(row) {
             builder.append_null();
             continue;
-        }
-        // The common case of integer keys, without an allocation for each.
-        if let Some(integers) = integers {
-            let text = print_int(integers.value(row), &mut digits);
-            if text.len() <= limit {
-                builder.append_value(text);
-                continue;
-            }
         }
         let value = array_value(array, row, from)?;
         match squeeze(print_value(&value, from, mode.style)?, &value, from, to) {
@@ -48,33 +37,6 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
         }
     }
     Ok(Arc::new(builder.finish()))
-}
-
-/// Whether the type is text of varying length.
-fn is_variable(to: SqlType) -> bool {
-    matches!(to, SqlType::VarChar(_) | SqlType::NVarChar(_))
-}
-
-/// The length of the longest `int`: ten digits and a sign.
-const INT_DIGITS: usize = 11;
-
-/// Prints a number into `room`.
-fn print_int(value: i32, room: &mut [u8; INT_DIGITS]) -> &str {
-    let mut begin = INT_DIGITS;
-    let mut left = value.unsigned_abs();
-    loop {
-        begin -= 1;
-        room[begin] = b'0' + u8::try_from(left % 10).expect("a digit");
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        begin -= 1;
-        room[begin] = b'-';
-    }
-    std::str::from_utf8(&room[begin..]).expect("digits")
 }
 
 /// The result for a printed value that is longer than the target ("Truncating and rounding results"): integers become

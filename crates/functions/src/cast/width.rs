@@ -9,6 +9,8 @@ use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
 use crate::carrier::not_the_carrier;
+use crate::column::Column;
+use crate::text::ascii::{AsciiTexts, limit_of};
 use crate::text::code_page::{encode_char, slice_units, units};
 use crate::type_rules::declared_length;
 
@@ -64,6 +66,11 @@ pub(super) fn text_to_text(array: &ArrayRef, from: SqlType, to: SqlType) -> Resu
     let texts = array.as_string_view_opt().ok_or_else(|| not_the_carrier(array, from))?;
     if is_free(array, from, to) {
         return Ok(Arc::clone(array));
+    }
+    if let Some(limit) = limit_of(to)
+        && let Some(ascii) = AsciiTexts::of(&Column::Array(Arc::clone(array)))
+    {
+        return ascii.cut(limit);
     }
     let mut builder = StringViewBuilder::with_capacity(texts.len());
     for text in texts {

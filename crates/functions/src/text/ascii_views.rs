@@ -37,12 +37,12 @@ const fn allowed() -> [u128; INLINE_BYTES_MAX + 2] {
     table
 }
 
-/// The array of these views into these buffers. ASCII costs a fraction of [`StringViewArray::try_new`]; other texts, and
-/// parts that do not make an array, go there. The input may be anything.
+/// The array of these views into these buffers. ASCII costs a fraction of [`StringViewArray::try_new`]; other texts,
+/// and parts that do not make an array, go there. The input may be anything.
 ///
 /// # Errors
-/// An internal error for what [`StringViewArray::try_new`] refuses: a view outside its buffer, a prefix that is not that
-/// of the bytes, bytes that are not UTF-8, a null buffer of another length.
+/// An internal error for what [`StringViewArray::try_new`] refuses: a view outside its buffer, a prefix that is not
+/// that of the bytes, bytes that are not UTF-8, a null buffer of another length.
 pub fn ascii_views(
     views: impl Into<ScalarBuffer<u128>>,
     buffers: Vec<Buffer>,

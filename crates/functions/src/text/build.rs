@@ -7,8 +7,11 @@ use arrow::array::{ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
+use super::ascii::search::Needle;
+use super::ascii::{self, AsciiTexts, limit_of};
 use super::code_page::{decode_byte, slice_units, units};
 use super::search::Search;
+use crate::arguments::Texts;
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::Call;
@@ -64,6 +67,10 @@ pub(crate) fn concatenate(
         }
     };
     let (a, b) = (as_text(left)?, as_text(right)?);
+    let operands = [left.0.with_array(Arc::clone(&a)), right.0.with_array(Arc::clone(&b))];
+    if let Some(array) = concatenate_ascii(operands.iter(), rows, result, false)? {
+        return Ok(array);
+    }
     let (a, b) = (a.as_string_view(), b.as_string_view());
     let mut builder = StringViewBuilder::with_capacity(rows);
     let mut text = String::new();
@@ -84,9 +91,26 @@ pub(crate) fn concatenate(
     Ok(Arc::new(builder.finish()))
 }
 
+/// The concatenation of operands that are all ASCII; `None` if one is not, or the result is padded or long.
+fn concatenate_ascii<'c>(
+    operands: impl Iterator<Item = &'c Column>,
+    rows: usize,
+    result: SqlType,
+    null_is_empty: bool,
+) -> Result<Option<ArrayRef>, SqlError> {
+    let Some(limit) = limit_of(result) else { return Ok(None) };
+    match operands.map(AsciiTexts::of).collect::<Option<Vec<AsciiTexts>>>() {
+        Some(operands) => ascii::build::concatenate(&operands, rows, limit, null_is_empty),
+        None => Ok(None),
+    }
+}
+
 /// NULL is treated as empty text.
 pub(super) fn concat(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(array) = concatenate_ascii(texts.iter().map(Texts::column), call.rows, call.result_type, true)? {
+        return Ok(array);
+    }
     let mut meter = Meter::new();
     call.text_result(|row| {
         meter.value(texts.iter().filter_map(|texts| texts.get(row)).map(str::len).sum())?;
@@ -108,6 +132,11 @@ pub(super) fn concat_ws(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, patterns, replacements) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
+    if let Some((pattern, replacement)) = patterns.constant().zip(replacements.constant())
+        && let Some(array) = replace_in_ascii(call, &texts, pattern, replacement)?
+    {
+        return Ok(array);
+    }
     let limit = limit(call.result_type);
     let mut meter = Meter::new();
     call.text_result(|row| {
@@ -132,6 +161,22 @@ pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         out.push_str(&text[copied..]);
         Ok(Some(Cow::Owned(out)))
     })
+}
+
+/// `REPLACE` with a constant pattern and replacement; `None` if not all is ASCII, or it is too long.
+fn replace_in_ascii(
+    call: &Call<'_>,
+    texts: &Texts,
+    pattern: &str,
+    replacement: &str,
+) -> Result<Option<ArrayRef>, SqlError> {
+    if !pattern.is_ascii() || !replacement.is_ascii() {
+        return Ok(None);
+    }
+    let Some((texts, limit)) = texts.ascii(call).zip(limit_of(call.result_type)) else { return Ok(None) };
+    Meter::new().step(texts.bytes())?;
+    let needle = Needle::new(pattern.as_bytes(), call.collation.ignores_case());
+    ascii::build::replace(&texts, &needle, replacement.as_bytes(), limit)
 }
 
 /// NULL for a negative count; the result is cut to 8,000 bytes unless the text is of a `max` type.

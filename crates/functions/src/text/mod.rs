@@ -3,7 +3,7 @@
 //! Positions and lengths count UTF-16 units, as in SQL Server without an `_SC` collation.
 
 pub(crate) mod ascii;
-mod ascii_views;
+pub(crate) mod ascii_views;
 mod build;
 pub(crate) mod code_page;
 mod part;

@@ -8,7 +8,9 @@ use arrow::datatypes::Int64Type;
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
+use super::ascii::AsciiTexts;
 use super::code_page::{encode_char, slice_units, units};
+use crate::arguments::Texts;
 use crate::cast::cast_array;
 use crate::error::{invalid_length, invalid_length_of_right};
 use crate::function::Call;
@@ -30,6 +32,9 @@ pub(super) fn len(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         return datalength(call);
     }
     let texts = call.texts(0)?;
+    if let Some(ascii) = AsciiTexts::of_rows(texts.column(), call.rows) {
+        return ascii.lengths(call.result_type);
+    }
     count_result(call, |row| Ok(texts.get(row).map(|text| units(text.trim_end_matches(' ')))))
 }
 
@@ -39,6 +44,9 @@ pub(super) fn datalength(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     if arg.sql_type.is_text() {
         let width = if arg.sql_type.is_national() { 2 } else { 1 };
         let texts = call.texts(0)?;
+        if let Some(ascii) = AsciiTexts::of_rows(texts.column(), call.rows) {
+            return ascii.data_lengths(width, call.result_type);
+        }
         let count = |text: &str| match width {
             2 => 2 * units(text),
             _ => text.chars().count(),
@@ -72,12 +80,18 @@ fn in_case<C: ExactSizeIterator<Item = char>>(character: char, sql_type: SqlType
 
 pub(super) fn upper(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
+    if let Some(ascii) = texts.ascii(call) {
+        return ascii.in_case(true);
+    }
     let upper = |character| in_case(character, call.result_type, char::to_uppercase);
     call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(upper).collect()))))
 }
 
 pub(super) fn lower(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
+    if let Some(ascii) = texts.ascii(call) {
+        return ascii.in_case(false);
+    }
     let lower = |character| in_case(character, call.result_type, char::to_lowercase);
     call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(lower).collect()))))
 }
@@ -92,6 +106,7 @@ fn window(start: i64, length: i64) -> (usize, usize) {
 
 pub(super) fn substring(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (starts, lengths) = (call.integers(1)?, call.integers(2)?);
+    let constant = starts.constant().zip(lengths.constant()).filter(|(_, length)| *length >= 0);
     let bounds = |row: usize| match starts.get(row).zip(lengths.get(row)) {
         Some((_, length)) if length < 0 => Err(invalid_length()),
         Some((start, length)) => Ok(Some(window(start, length))),
@@ -110,6 +125,12 @@ pub(super) fn substring(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         return Ok(Arc::new(builder.finish()));
     }
     let texts = call.texts(0)?;
+    if let Some(ascii) = texts.ascii(call) {
+        return match constant.map(|(start, length)| window(start, length)) {
+            Some(bounds) => ascii.parts(|_| Ok(Some(bounds))),
+            None => ascii.parts(bounds),
+        };
+    }
     call.text_result(|row| {
         let Some(text) = texts.get(row) else { return Ok(None) };
         Ok(bounds(row)?.map(|(start, end)| slice_units(text, start, end)))
@@ -118,6 +139,14 @@ pub(super) fn substring(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 pub(super) fn left(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, lengths) = (call.texts(0)?, call.integers(1)?);
+    let constant = lengths.constant();
+    if let Some(ascii) = texts.ascii(call) {
+        return ascii.parts(|row| {
+            let Some(length) = constant.or_else(|| lengths.get(row)) else { return Ok(None) };
+            let length = usize::try_from(length).map_err(|_| invalid_length())?;
+            Ok(Some((0, length)))
+        });
+    }
     call.text_result(|row| match texts.get(row).zip(lengths.get(row)) {
         None => Ok(None),
         Some((text, length)) => {
@@ -129,6 +158,14 @@ pub(super) fn left(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 pub(super) fn right(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, lengths) = (call.texts(0)?, call.integers(1)?);
+    let constant = lengths.constant();
+    if let Some(ascii) = texts.ascii(call) {
+        return ascii.parts(|row| {
+            let Some(length) = constant.or_else(|| lengths.get(row)) else { return Ok(None) };
+            let length = usize::try_from(length).map_err(|_| invalid_length_of_right())?;
+            Ok(Some((ascii.length(row).saturating_sub(length), usize::MAX)))
+        });
+    }
     call.text_result(|row| match texts.get(row).zip(lengths.get(row)) {
         None => Ok(None),
         Some((text, length)) => {
@@ -143,6 +180,12 @@ pub(super) fn right(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 pub(super) fn trim(call: &Call<'_>, at_start: bool, at_end: bool) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
     let sets = if call.args.len() > 1 { Some(call.texts(1)?) } else { None };
+    let constant = sets.as_ref().map_or(Some(" "), Texts::constant);
+    if let Some((set, ascii)) = constant.and_then(|set| Some((set, texts.ascii(call)?))) {
+        // ASCII texts contain no other characters of the set.
+        let set = set.bytes().filter(u8::is_ascii).fold(0, |bits, byte| bits | 1 << byte);
+        return ascii.trimmed(set, at_start, at_end);
+    }
     call.text_result(|row| {
         let set = match &sets {
             None => Some(" "),

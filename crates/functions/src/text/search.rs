@@ -7,8 +7,11 @@ use arrow::datatypes::Int32Type;
 use hobt_base::SqlError;
 use hobt_types::Collation;
 
+use super::ascii::search::{Haystack, Needle};
+use super::ascii::{AsciiTexts, counts};
 use super::code_page::{byte_of_unit, encode_char, units};
 use super::part::count_result;
+use crate::arguments::Numbers;
 use crate::function::Call;
 use crate::like::Pattern;
 use crate::watch::Meter;
@@ -86,6 +89,13 @@ impl Iterator for Search<'_> {
 pub(super) fn charindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (needles, texts) = (call.texts(0)?, call.texts(1)?);
     let starts = if call.args.len() > 2 { Some(call.integers(2)?) } else { None };
+    let start = starts.as_ref().map_or(Some(1), Numbers::constant);
+    if let Some((needle, start)) = needles.constant().filter(|needle| needle.is_ascii()).zip(start)
+        && let Some(ascii) = AsciiTexts::of_rows(texts.column(), call.rows)
+    {
+        let skipped = usize::try_from(start.saturating_sub(1)).unwrap_or(0);
+        return charindex_in_ascii(call, needle, &ascii, skipped);
+    }
     let mut meter = Meter::new();
     count_result(call, |row| {
         let start = match &starts {
@@ -98,6 +108,18 @@ pub(super) fn charindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         let found = Search::new(&text[skipped..], needle, call.collation).next();
         Ok(Some(found.map_or(0, |(at, _)| units(&text[..skipped + at]) + 1)))
     })
+}
+
+/// `CHARINDEX` of a constant in each text from byte `skipped` on, all ASCII.
+fn charindex_in_ascii(call: &Call<'_>, needle: &str, texts: &AsciiTexts, skipped: usize) -> Result<ArrayRef, SqlError> {
+    Meter::new().step(texts.bytes())?;
+    let mut places = vec![0; call.rows];
+    let needle = Needle::new(needle.as_bytes(), call.collation.ignores_case());
+    if needle.length() > 0 {
+        let haystack = Haystack::new(texts, skipped);
+        haystack.first_in_each_row(&needle, |row, place| places[row] = skipped + place + 1);
+    }
+    counts(places.into_iter(), texts.nulls().cloned(), call.result_type)
 }
 
 pub(super) fn patindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {

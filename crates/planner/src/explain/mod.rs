@@ -258,7 +258,9 @@ impl Mapper<'_> {
         node.predicate = Some(predicate);
         node.estimate.rows_read = Some(node.estimate.rows_read.unwrap_or(node.estimate.rows));
         node.estimate.rows = self.expected(plan).rows;
-        if let (Some(read), Some(kept)) = (&mut node.actual, self.has_run.then(|| actual::of_metrics(plan)).flatten()) {
+        // A filter inside a scan has no figures; the scan has counted the rows that it passed.
+        let kept = self.has_run.then(|| actual::of_metrics(plan)).flatten().filter(|kept| !kept.workers.is_empty());
+        if let (Some(read), Some(kept)) = (&mut node.actual, kept) {
             actual::keep_of(read, &kept);
         }
         Mapped { node, columns: input.columns }.projected(projection)

@@ -265,7 +265,7 @@ impl Mapper<'_> {
 
     /// Aggregates inside a scan: shown as an aggregate over the scan whose rows go no further.
     pub(super) fn aggregate_scan(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateScanExec) -> Mapped {
-        let scan = self.map(aggregate.scan());
+        let scan = self.map(aggregate.input());
         let mut below = scan.node;
         for worker in below.actual.iter_mut().flat_map(|actual| actual.workers.iter_mut()) {
             worker.rows_aggregated = Some(worker.rows);
@@ -297,7 +297,7 @@ impl Mapper<'_> {
             });
         }
         node.estimate.rows =
-            node.estimate.rows.min(aggregate.scan().properties().partitioning.partition_count() as f64);
+            node.estimate.rows.min(aggregate.input().properties().partitioning.partition_count() as f64);
         node.children = vec![below];
         let columns: Vec<PlanColumn> = made.iter().map(|(column, _)| column.clone()).collect();
         // An aggregate may have more than one column of state.
