@@ -120,7 +120,7 @@ fn numbers(column: &ArrayRef, is_descending: bool, last: &mut Option<ArrayRef>, 
 }
 
 /// A column without the bytes of rows that are not in it.
-fn alone(column: ArrayRef) -> ArrayRef {
+pub(super) fn alone(column: ArrayRef) -> ArrayRef {
     use arrow::array::AsArray;
     if let Some(texts) = column.as_string_view_opt() {
         return Arc::new(texts.gc());

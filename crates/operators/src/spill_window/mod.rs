@@ -7,14 +7,17 @@
 //! DataFusion's operators keep rows without counting them. One reads all of its input before it gives a row. The other,
 //! for functions that look at few rows around theirs, keeps few rows, but all buffers of texts that it has seen.
 //!
-//! - `streamed`: functions of few rows. DataFusion's operator gets only the columns that they read, and numbers in
-//!   place of the keys of texts. The rows wait beside it (`waiting`), and meet its columns again. A frame that reaches
-//!   far ahead makes many of them wait; the columns that the operator keeps of these are in memory, or error 701.
+//! - `running`: functions of the rows up to the current one, whose columns are computed here, batch after batch.
+//! - `streamed`: other functions of few rows. DataFusion's operator gets only the columns that they read, and numbers
+//!   in place of the keys of texts. The rows wait beside it (`waiting`), and meet its columns again. A frame that
+//!   reaches far ahead makes many of them wait; the columns that the operator keeps of these are in memory, or error
+//!   701.
 //! - `whole`: functions of the whole partition. Aggregates read it once; then its rows come back from where they are
 //!   held, with the aggregates' values. For other functions (`NTILE`, `PERCENT_RANK`, `LAST_VALUE` of all rows …) the
 //!   columns that they read are kept in memory, and error 701 is what remains if there is none.
 
 mod light;
+mod running;
 mod streamed;
 mod waiting;
 mod whole;
@@ -48,7 +51,10 @@ pub fn spilling_windows(
     run: &Arc<StatementRun>,
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let made = plan.transform_up(|node| {
-        let is_streamed = node.downcast_ref::<BoundedWindowAggExec>().is_some_and(can_be_streamed);
+        let is_streamed = match node.downcast_ref::<BoundedWindowAggExec>() {
+            Some(windows) => can_be_streamed(windows) || running::can_run(windows)?,
+            None => false,
+        };
         Ok(match is_streamed || node.is::<WindowAggExec>() {
             true => Transformed::yes(Arc::new(SpillWindowExec::new(node, run)) as Arc<dyn ExecutionPlan>),
             false => Transformed::no(node),
@@ -138,7 +144,10 @@ impl ExecutionPlan for SpillWindowExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows = match self.windows.downcast_ref::<BoundedWindowAggExec>() {
-            Some(windows) => streamed::rows(windows, partition, &context, &self.run)?,
+            Some(windows) => match running::rows(windows, partition, &context, &self.run)? {
+                Some(rows) => rows,
+                None => streamed::rows(windows, partition, &context, &self.run)?,
+            },
             None => whole::rows(self.windows.as_ref(), partition, &context, &self.run)?,
         };
         let counted = rows.inspect(move |batch| {
