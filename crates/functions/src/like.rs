@@ -6,12 +6,14 @@
 //! the same match: the whole match begins at the first occurrence of the part before the second `%`. If the rest
 //! matches after a later occurrence, it also matches after the first.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use arrow::array::{AsArray, BooleanArray, BooleanBuilder, StringViewArray};
 use arrow::buffer::BooleanBuffer;
 use hobt_base::{SqlError, errors};
 use hobt_types::Collation;
+use memchr::memmem::Finder;
 use memchr::{memchr_iter, memchr2_iter};
 
 use crate::column::Column;
@@ -98,6 +100,8 @@ enum Shape {
     Prefix,
     Suffix,
     Contains,
+    /// `'%abc%def%'`
+    Parts,
     General,
 }
 
@@ -129,6 +133,8 @@ pub struct Pattern {
     shape: Shape,
     /// The bytes of the four simple forms, in lower case if case is ignored.
     bytes: Vec<u8>,
+    /// The texts between the wildcards of [`Shape::Parts`], in lower case if case is ignored.
+    parts: Vec<Finder<'static>>,
 }
 
 impl Pattern {
@@ -150,8 +156,10 @@ impl Pattern {
             .collect();
         let fold = |byte: u8| if collation.ignores_case() { byte.to_ascii_lowercase() } else { byte };
         let shape = if bytes.is_some() { shape } else { Shape::General };
+        let parts = parts_of(&tokens, collation).filter(|_| shape == Shape::General).unwrap_or_default();
+        let shape = if parts.is_empty() { shape } else { Shape::Parts };
         let bytes = bytes.unwrap_or_default().into_iter().map(fold).collect();
-        Pattern { tokens, collation, shape, bytes }
+        Pattern { tokens, collation, shape, bytes, parts }
     }
 
     /// The characters that every matching text begins with, and what follows them in the pattern.
@@ -173,7 +181,7 @@ impl Pattern {
         match self.shape {
             Shape::Prefix => Some(PlainPattern::Prefix(text)),
             Shape::Contains => Some(PlainPattern::Contains(text)),
-            Shape::Exact | Shape::Suffix | Shape::General => None,
+            Shape::Exact | Shape::Suffix | Shape::Parts | Shape::General => None,
         }
     }
 
@@ -192,6 +200,9 @@ impl Pattern {
     fn matches(&self, text: &str, meter: &mut Meter) -> Result<bool, SqlError> {
         meter.step(text.len())?;
         if text.is_ascii() {
+            if self.shape == Shape::Parts {
+                return Ok(self.has_parts(text.as_bytes()));
+            }
             if self.shape != Shape::General {
                 return self.matches_bytes(text.as_bytes(), meter);
             }
@@ -229,6 +240,21 @@ impl Pattern {
         })
     }
 
+    /// Whether an ASCII text has all parts, one behind the other.
+    fn has_parts(&self, text: &[u8]) -> bool {
+        let is_folded =
+            !self.collation.ignores_case() || !text.iter().fold(false, |any, byte| any | byte.is_ascii_uppercase());
+        let text = if is_folded { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
+        let mut from = 0;
+        self.parts.iter().all(|part| match part.find(&text[from..]) {
+            Some(place) => {
+                from += place + part.needle().len();
+                true
+            }
+            None => false,
+        })
+    }
+
     /// Whether the bytes begin at one of these places in `text`.
     fn matches_at(
         &self,
@@ -251,7 +277,7 @@ impl Pattern {
         let views = texts.views();
         meter.step(texts.bytes())?;
         Ok(Some(match self.shape {
-            Shape::General => return Ok(None),
+            Shape::Parts | Shape::General => return Ok(None),
             Shape::Contains if self.bytes.is_empty() => BooleanBuffer::new_set(views.len()),
             Shape::Contains => {
                 let mut is_found = vec![false; views.len()];
@@ -337,6 +363,22 @@ impl Pattern {
         let place = self.place(&characters, characters.len(), meter)?;
         Ok(place.map_or(0, |place| characters[..place].iter().map(|c| c.len_utf16()).sum::<usize>() + 1))
     }
+}
+
+/// The texts between the wildcards of a pattern that begins and ends with `%`, if they are ASCII and nothing else is in
+/// it.
+fn parts_of(tokens: &[Token], collation: Collation) -> Option<Vec<Finder<'static>>> {
+    let [Token::AnyText, middle @ .., Token::AnyText] = tokens else { return None };
+    let part = |tokens: &[Token]| {
+        let byte = |token: &Token| match token {
+            Token::Literal(character) if character.is_ascii() => u8::try_from(*character).ok(),
+            _ => None,
+        };
+        let bytes = tokens.iter().map(byte).collect::<Option<Vec<u8>>>()?;
+        let bytes = if collation.ignores_case() { bytes.to_ascii_lowercase() } else { bytes };
+        Some(Finder::new(&bytes).into_owned())
+    };
+    middle.split(|token| *token == Token::AnyText).map(part).collect()
 }
 
 fn equal(left: char, right: char, collation: Collation) -> bool {
@@ -453,7 +495,7 @@ pub fn like(
     // A constant pattern is compiled for the first row that needs it: a wrong escape is no error if there is none.
     if is_constant && escape.is_none() && !pattern.is_null(0) && rows > 0 {
         let ready = Pattern::new(patterns.value(0), None, collation);
-        if ready.shape != Shape::General
+        if !matches!(ready.shape, Shape::Parts | Shape::General)
             && let Some(ascii) = AsciiTexts::of_rows(text, rows)
             && let Some(matches) = ready.matches_ascii(&ascii, &mut meter)?
         {
@@ -538,6 +580,9 @@ mod tests {
             ("b  ", "% "),
             ("xéy", "%[a-f]y"),
             ("aXbXc", "a%x%C"),
+            ("special packages requests", "%Special%requests%"),
+            ("SPECIALrequests", "%special%Requests%"),
+            ("a b a c", "%a%a%"),
         ] {
             assert!(matches(text, pattern), "{text:?} LIKE {pattern:?}");
         }
@@ -549,6 +594,9 @@ mod tests {
             ("a", "a "),
             ("", "_"),
             ("abc", "[abc"),
+            ("requests special", "%special%requests%"),
+            ("aba", "%ab%ba%"),
+            ("", "%a%b%"),
         ] {
             assert!(!matches(text, pattern), "{text:?} NOT LIKE {pattern:?}");
         }

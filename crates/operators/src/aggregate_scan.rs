@@ -125,7 +125,8 @@ impl ExecutionPlan for AggregateScanExec {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Started { scan, profile } = self.source().start()?;
         let work = if let Some((tests, _)) = &self.filter {
-            let filter = PageFilter::new(tests, &self.aggregates, (&scan, self.source()), &profile);
+            let read = self.aggregates.iter().filter_map(ScanAggregate::column);
+            let filter = PageFilter::new(tests, read, (&scan, self.source()), &profile);
             let inner = Aggregator::new(self.aggregates.clone());
             Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan), filter: Some(filter) }))
         } else if counts_only(&self.aggregates) {

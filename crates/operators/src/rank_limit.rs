@@ -156,17 +156,14 @@ impl Best {
         self.counts.resize(groups_count, 0);
         self.worst.resize(groups_count, i64::MAX);
         let numbers = ordered(&array(&self.rank.order.expr)?, self.rank.order.options);
-        let kept: BooleanArray = groups
-            .iter()
-            .zip(numbers)
-            .map(|(group, number)| {
-                let is_kept = number <= self.worst[*group as usize];
-                if is_kept {
-                    self.offer(*group as usize, number);
-                }
-                Some(is_kept)
-            })
-            .collect();
+        for (&group, &number) in groups.iter().zip(&numbers) {
+            if number <= self.worst[group as usize] {
+                self.offer(group as usize, number);
+            }
+        }
+        // By what is known behind the batch: of rows that come from the worst to the best each would be kept.
+        let is_kept = |(group, number): (&u32, &i64)| Some(*number <= self.worst[*group as usize]);
+        let kept: BooleanArray = groups.iter().zip(&numbers).map(is_kept).collect();
         Ok(filter_record_batch(&batch, &kept)?)
     }
 
@@ -246,9 +243,9 @@ fn ordered(array: &ArrayRef, options: SortOptions) -> Vec<i64> {
         DataType::Float32 => of_values::<Float32Type>(array, |value| float_number(f64::from(value))),
         DataType::Float64 => of_values::<Float64Type>(array, float_number),
         // Beyond 64 bits all are equal.
-        DataType::Decimal128(..) => of_values::<Decimal128Type>(array, |value| {
-            value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
-        }),
+        DataType::Decimal128(..) => {
+            of_values::<Decimal128Type>(array, |value| value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+        }
         // By their first bytes.
         DataType::BinaryView => array.as_binary_view().iter().map(|value| value.map_or(0, bytes_number)).collect(),
         _ => vec![0; array.len()],
@@ -319,7 +316,8 @@ mod tests {
                     let values: Vec<Option<i64>> = keys.iter().map(value).collect();
                     all.extend(keys.iter().copied().zip(values.iter().copied()));
                     let given = best.kept(batch(&keys, &values)).unwrap();
-                    let (k, v) = (given.column(0).as_primitive::<Int32Type>(), given.column(1).as_primitive::<Int64Type>());
+                    let (k, v) =
+                        (given.column(0).as_primitive::<Int32Type>(), given.column(1).as_primitive::<Int64Type>());
                     kept.extend(k.values().iter().copied().zip(v.iter()));
                 }
                 let place = |value: &Option<i64>| match value {

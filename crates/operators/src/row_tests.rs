@@ -7,10 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hobt_access::scan::{
-    ColumnFilter, KeySet, Scan, ScanAggregate, ScanValues, ShownPage, TextCheck, TextFilter,
-};
 use hobt_access::AccessError;
+use hobt_access::scan::{ColumnFilter, KeySet, Scan, ScanValues, ShownPage, TextCheck, TextFilter};
 
 use crate::scan_exec::ScanExec;
 use hobt_table::{FilterCounts, OperatorProfile};
@@ -74,7 +72,7 @@ const ROWS_OF_LINE: usize = 16;
 impl PageFilter {
     pub(crate) fn new(
         tests: &[RowTest],
-        aggregates: &[ScanAggregate],
+        read: impl Iterator<Item = usize>,
         (scan, source): (&Arc<Scan>, &ScanExec),
         profile: &OperatorProfile,
     ) -> PageFilter {
@@ -95,10 +93,9 @@ impl PageFilter {
             (how(test), counts)
         });
         let tested: Vec<usize> = tests.iter().map(RowTest::column).collect();
-        let read = aggregates.iter().filter_map(ScanAggregate::column).filter(|column| !tested.contains(column));
         PageFilter {
             tests: made.collect(),
-            read: read.collect(),
+            read: read.filter(|column| !tested.contains(column)).collect(),
             tested,
             slots: Vec::new(),
             passed: 0,

@@ -537,7 +537,10 @@ pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<Array
             let views = ScalarBuffer::from(views);
             let buffers: Vec<Buffer> = std::iter::once(bytes).chain(large).map(Buffer::from_vec).collect();
             if sql_type.is_text() {
-                Arc::new(ascii_views(views, buffers, nulls).map_err(|error| hobt_base::errors::VALUE_DAMAGED.with([&error]))?)
+                Arc::new(
+                    ascii_views(views, buffers, nulls)
+                        .map_err(|error| hobt_base::errors::VALUE_DAMAGED.with([&error]))?,
+                )
             } else {
                 Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(broken)?)
             }

@@ -25,7 +25,6 @@ mod aggregate_scan;
 mod distinct_aggregates;
 mod empty_subquery;
 mod equations;
-mod exact_tests;
 mod expected;
 mod explain;
 mod extreme_seek;
@@ -45,9 +44,9 @@ mod row_of_nothing;
 mod session;
 mod sort_again;
 mod table_scan;
-mod top_filter;
 #[cfg(test)]
 mod tests;
+mod top_filter;
 mod transferred_conditions;
 pub use aggregate_scan::AggregateScanRule;
 pub use explain::{

@@ -19,12 +19,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::SqlError;
 use hobt_binder::{BindOptions, BoundQuery};
 use hobt_operators::{
-    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing, grouping_few, insert_select,
-    is_one_stream, physical_plan, run_query, sorting_short_batches, spilling, spilling_windows, without_role,
+    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing, grouping_few,
+    insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling, spilling_windows,
+    without_role,
 };
 use hobt_table::{PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
 use hobt_udf::sql_error_of;
 
+use crate::expected::Expectations;
 use crate::explain::memory_wish;
 use crate::index_join::believes_few_rows;
 use crate::large_top::sort_large_tops;
@@ -122,7 +124,9 @@ impl Planning {
         let plan = finish(plan)?;
         let wish = memory_wish(&plan);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let plan = grouping_few(choosing(spilling(cancellable(plan, &self.run)?, &self.run)?)?)?;
+        let plan = choosing(spilling(cancellable(plan, &self.run)?, &self.run)?)?;
+        let expectations = Expectations::default();
+        let plan = grouping_few(plan, &|node| expectations.of(node).rows)?;
         let plan = sorting_short_batches(spilling_windows(plan, &self.run)?)?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))

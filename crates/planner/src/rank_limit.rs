@@ -99,7 +99,9 @@ fn plain(expr: &Expr) -> &Expr {
     let operation = call.and_then(|call| Some(call.fun().inner().downcast_ref::<Kernel>()?.operation()));
     match (call, operation) {
         (Some(call), Some(Operation::Nullable(_))) => call.args().first().map_or(expr, plain),
-        (Some(call), Some(Operation::Cast { from, to, attempt: false, .. })) if from.is_integer() && to.is_integer() => {
+        (Some(call), Some(Operation::Cast { from, to, attempt: false, .. }))
+            if from.is_integer() && to.is_integer() =>
+        {
             call.args().first().map_or(expr, plain)
         }
         _ => expr,

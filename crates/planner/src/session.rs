@@ -115,8 +115,8 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))
         .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
-        .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
+        .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(TopFilterRule))
         .build()
 }

@@ -1,5 +1,6 @@
-//! Has a scan leave out rows that come behind those that a `TOP … ORDER BY` above it already has
-//! ([`TopFilter`](hobt_operators::TopFilter)).
+//! Has rows left out below a `TOP … ORDER BY` that come behind those that it already has: by the scan
+//! ([`TopFilter`](hobt_operators::TopFilter)), and then those of a batch that the same batch has enough of before
+//! ([`RankLimitExec`]). The sort compares whole rows, one by one; that costs much if each is better than all before.
 
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use hobt_operators::{TopFilter, replaced, trace};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use hobt_operators::{RankLimit, RankLimitExec, TopFilter, replaced, trace};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -20,8 +22,12 @@ pub(crate) struct TopFilterRule;
 impl PhysicalOptimizerRule for TopFilterRule {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         plan.transform_up(|node| {
-            let made = node.downcast_ref::<SortExec>().and_then(|sort| topped(&node, sort));
-            Ok(made.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
+            let Some(top) = node.downcast_ref::<SortExec>().and_then(SortExec::fetch) else {
+                return Ok(Transformed::no(node));
+            };
+            let node = node.downcast_ref::<SortExec>().and_then(|sort| topped(&node, sort)).unwrap_or(node);
+            let limited = node.downcast_ref::<SortExec>().and_then(|sort| limited(&node, sort, top));
+            Ok(Transformed::yes(limited.unwrap_or(node)))
         })
         .data()
     }
@@ -29,9 +35,16 @@ impl PhysicalOptimizerRule for TopFilterRule {
     crate::named_rule!("hobt_top_filter");
 }
 
+/// The sort over few rows of each batch; `None` if its first column or the number of rows is not for that.
+fn limited(node: &Plan, sort: &SortExec, limit: usize) -> Option<Plan> {
+    let rank = RankLimit { partition_by: Vec::new(), order: sort.expr().first().clone(), limit, is_dense: false };
+    let fewer: Plan = Arc::new(RankLimitExec::new(Arc::clone(sort.input()), rank)?);
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(node).replace_children(vec![fewer], options).ok()
+}
+
 /// The sort over a scan that knows its condition; `None` if it has none, or no scan has the column.
 fn topped(node: &Plan, sort: &SortExec) -> Option<Plan> {
-    sort.fetch()?;
     let condition = sort.dynamic_expressions_produced().into_iter().next()?;
     let first = sort.expr().first();
     let (leaf, columns) = trace(sort.input(), vec![Some(Arc::clone(&first.expr))])?;

@@ -139,6 +139,14 @@ impl Kernels {
         )
     }
 
+    /// Whether one of the bytes is an upper-case letter of ASCII.
+    pub(super) fn has_upper_case(self, bytes: &[u8]) -> bool {
+        self.arch.dispatch(
+            #[inline(always)]
+            || bytes.iter().fold(false, |found, byte| found | byte.is_ascii_uppercase()),
+        )
+    }
+
     /// Appends to `slots` the places of the values that pass. How many pass, and which, cannot be predicted, so there is
     /// a branch only for each that does.
     #[inline(always)]

@@ -131,7 +131,12 @@ impl KeySet {
             Members::All => {
                 // In the column's own width, where twice as many are compared at once.
                 let Some((low, span)) = N::range(low, high) else { return };
-                kernels.select(values, #[inline(always)] |value| N::is_between(value, low, span), slots);
+                kernels.select(
+                    values,
+                    #[inline(always)]
+                    |value| N::is_between(value, low, span),
+                    slots,
+                );
             }
             Members::Bits(words) => {
                 // A key below wraps round to a number for which there is no word.

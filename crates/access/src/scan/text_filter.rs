@@ -15,11 +15,12 @@ use std::cmp::Ordering;
 use std::error::Error;
 use std::sync::Arc;
 
-use hobt_base::PageId;
-use hobt_page::{RowPage, StoredValue};
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_page::{PageBytes, RowPage, StoredValue};
 use hobt_types::Collation;
 use memchr::memmem::Finder;
 
+use super::kernels::Kernels;
 use crate::{AccessError, LargeValues};
 
 /// The most constants of a list that are compared with each value one by one.
@@ -36,6 +37,7 @@ pub struct TextFilter {
     keeps_null: bool,
     /// The texts of a page, in lower case.
     folded: Vec<u8>,
+    kernels: Kernels,
 }
 
 /// Tells whether a text fulfils a condition.
@@ -59,6 +61,12 @@ struct Limit {
     weights: &'static [u8; 128],
     /// Whether greater keys pass, or smaller ones.
     is_least: bool,
+    /// Whether no character has the weight 0, which then stands for spaces: those behind a text do not count, and others
+    /// are below all characters.
+    is_quick: bool,
+    /// The weights, and the first bytes of the key, with 0 for spaces.
+    quick_weights: [u8; 256],
+    quick_first: u64,
 }
 
 impl Limit {
@@ -66,7 +74,35 @@ impl Limit {
         let mut first = [0; WORD];
         let count = key.len().min(WORD);
         first[..count].copy_from_slice(&key[..count]);
-        Limit { key: key.into(), first: u64::from_be_bytes(first), weights, is_least }
+        let space = weights[usize::from(b' ')];
+        let is_quick = weights.iter().all(|weight| *weight > 0);
+        let mut quick_weights = [0; 256];
+        quick_weights[..128].copy_from_slice(weights);
+        quick_weights[usize::from(b' ')] = 0;
+        let quick_first = u64::from_be_bytes(first.map(|weight| if weight == space { 0 } else { weight }));
+        let first = u64::from_be_bytes(first);
+        Limit { key: key.into(), first, weights, is_least, is_quick, quick_weights, quick_first }
+    }
+
+    /// Replaces `slots` by those of the texts of an ASCII page that pass, and some that begin like the key.
+    fn select(&self, page: &RowPage<'_>, column: usize, slots: &mut Vec<usize>) {
+        let (bytes, ends) = (page.bytes(), page.ends(column));
+        let [_, (area, _)] = page.extents(column);
+        slots.resize(ends.len(), 0);
+        let (mut kept, mut start) = (0, area);
+        for (slot, end) in ends.iter().enumerate() {
+            let end = area + offset(*end);
+            let text = word_at(bytes, start).to_le_bytes();
+            let weights = text.map(|byte| self.quick_weights[usize::from(byte)]);
+            let length = (end - start).min(WORD) as u32;
+            // The bytes behind the text are the highest of the word, and the lowest of the number.
+            let first = u64::from_be_bytes(weights) & u64::MAX.unbounded_shl(8 * (WORD as u32 - length));
+            slots[kept] = slot;
+            let passes = if self.is_least { first >= self.quick_first } else { first <= self.quick_first };
+            kept += usize::from(passes);
+            start = end;
+        }
+        slots.truncate(kept);
     }
 
     /// Whether an ASCII text passes.
@@ -113,20 +149,19 @@ impl Constant {
 
     /// Whether the text from `start` to `end` of the bytes may begin with it.
     #[inline(always)]
-    fn may_begin(&self, bytes: &[u8], start: usize, end: usize) -> bool {
-        let from = start + self.at;
-        let word = match bytes.get(from..).and_then(|rest| rest.first_chunk()) {
-            Some(word) => u64::from_le_bytes(*word),
-            None => {
-                // At the end of the page.
-                let rest = bytes.get(from..).unwrap_or_default();
-                let mut word = [0; WORD];
-                word[..rest.len()].copy_from_slice(rest);
-                u64::from_le_bytes(word)
-            }
-        };
+    fn may_begin(&self, bytes: &PageBytes, start: usize, end: usize) -> bool {
+        let word = word_at(bytes, start + self.at);
         (start + self.text.len() <= end) & ((word | self.fold) & self.mask == self.word)
     }
+}
+
+/// The eight bytes from a place of a page on; zeros for those behind its end.
+#[inline(always)]
+fn word_at(bytes: &PageBytes, from: usize) -> u64 {
+    // At the end of the page the bytes before are loaded, too, and shifted out.
+    let at = from.min(PAGE_SIZE - WORD);
+    let word = bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    word.unbounded_shr(8 * (from - at) as u32)
 }
 
 /// What a text is compared with.
@@ -165,7 +200,7 @@ impl TextFilter {
             TextTest::AtLeast(key) => Test::Ordered(Limit::new(key, collation.ascii_weights()?, true)),
             TextTest::Contains(text) => Test::Contains(Box::new(Finder::new(&fold(text)?).into_owned())),
         };
-        Some(TextFilter { column, ignores_case, test, keeps_null: false, folded: Vec::new() })
+        Some(TextFilter { column, ignores_case, test, keeps_null: false, folded: Vec::new(), kernels: Kernels::new() })
     }
 
     /// It, but with NULL passing if `keeps_null`.
@@ -196,14 +231,20 @@ impl TextFilter {
         if page.has_pointers() || !page.ends_are_ordered(self.column) {
             slots.extend(0..page.row_count());
         } else if let Test::Contains(finder) = &self.test {
-            self.folded.clear();
-            self.folded.extend_from_slice(&page.variable(self.column)[..page.variable_used(self.column)]);
-            if self.ignores_case {
+            let mut area = &page.variable(self.column)[..page.variable_used(self.column)];
+            // Most texts are in lower case already, and need no copy.
+            if self.ignores_case && self.kernels.has_upper_case(area) {
+                self.folded.clear();
+                self.folded.extend_from_slice(area);
                 self.folded.make_ascii_lowercase();
+                area = &self.folded;
             }
-            search(finder, &self.folded, page.ends(self.column), page.is_ascii(self.column), slots);
+            search(finder, area, page.ends(self.column), page.is_ascii(self.column), slots);
         } else if let Test::Ordered(limit) = &self.test {
-            self.select_each(page, slots, |value| limit.passes(value));
+            match limit.is_quick && page.is_ascii(self.column) && page.null_count(self.column) == 0 {
+                true => limit.select(page, self.column, slots),
+                false => self.select_each(page, slots, |value| limit.passes(value)),
+            }
         } else {
             self.select_beginnings(page, slots);
         }
@@ -238,6 +279,9 @@ impl TextFilter {
         };
         let (bytes, is_ascii) = (page.bytes(), page.is_ascii(self.column));
         let [_, (area, _)] = page.extents(self.column);
+        if let ([constant], true) = (constants, is_ascii) {
+            return self.select_one((page, area), constant, whole, slots);
+        }
         let mut start = area;
         for (slot, end) in page.ends(self.column).iter().enumerate() {
             let end = area + offset(*end);
@@ -249,6 +293,31 @@ impl TextFilter {
             }
             start = end;
         }
+    }
+
+    /// As `select_beginnings`, of a page of ASCII texts and one constant: without a branch for each value that is
+    /// another one by its first or last bytes.
+    fn select_one(
+        &self,
+        (page, area): (&RowPage<'_>, usize),
+        constant: &Constant,
+        whole: bool,
+        slots: &mut Vec<usize>,
+    ) {
+        let (bytes, ends) = (page.bytes(), page.ends(self.column));
+        slots.resize(ends.len(), 0);
+        let (mut kept, mut start) = (0, area);
+        for (slot, end) in ends.iter().enumerate() {
+            let end = area + offset(*end);
+            slots[kept] = slot;
+            kept += usize::from(constant.may_begin(bytes, start, end));
+            start = end;
+        }
+        slots.truncate(kept);
+        slots.retain(|&slot| {
+            let start = if slot == 0 { 0 } else { offset(ends[slot - 1]) };
+            self.agrees(&bytes[area + start..area + offset(ends[slot])], constant, whole)
+        });
     }
 
     /// As [`TextFilter::select`], or [`TextFilter::retain`] if `slots` are some already, but leaves only rows that fulfil
@@ -415,7 +484,8 @@ mod tests {
 
     #[test]
     fn limits_pass_what_their_keys_say() {
-        let texts = ["", " ", "a", "A  ", "ab", "abc", "b", "abcdefgh", "abcdefghi", "abcdefghz", "1", "~", "ab cd", "a\tb"];
+        let texts =
+            ["", " ", "a", "A  ", "ab", "abc", "b", "abcdefgh", "abcdefghi", "abcdefghz", "1", "~", "ab cd", "a\tb"];
         for collation in [CI, BIN] {
             for limit in texts {
                 let mut key = Vec::new();

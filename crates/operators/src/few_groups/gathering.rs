@@ -143,9 +143,7 @@ impl Gathering {
         for (set, groups) in self.shape.sets.iter().zip(self.sets) {
             let batch = groups.into_batch(&self.shape, set, &values, &shown)?;
             let starts = (0..batch.num_rows()).step_by(self.batch_rows.max(1));
-            made.extend(starts.map(|start| {
-                Ok(batch.slice(start, self.batch_rows.min(batch.num_rows() - start)))
-            }));
+            made.extend(starts.map(|start| Ok(batch.slice(start, self.batch_rows.min(batch.num_rows() - start)))));
         }
         Ok(made)
     }

@@ -29,24 +29,31 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use futures::{StreamExt, TryStreamExt};
 use hobt_base::SqlError;
 use hobt_udf::sql_error_of;
 
+use crate::group_scan::{GROUPS_EXPECTED_MAX, GroupScanExec, GroupScanShape};
 use crate::spill_join::OnceStreamExec;
 use gathering::{Added, Gathering};
-use shape::Shape;
+pub(crate) use shape::{Set, Shape};
 
-/// Replaces the partial aggregations of a plan by those that are quick while the groups are few.
+/// Replaces the partial aggregations of a plan by those that are quick while the groups are few. `expected` tells how
+/// many rows an operator is expected to give.
 ///
 /// # Errors
 /// A node rejects its new input.
-pub fn grouping_few(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+pub fn grouping_few(
+    plan: Arc<dyn ExecutionPlan>,
+    expected: &dyn Fn(&Arc<dyn ExecutionPlan>) -> f64,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let made = plan.transform_up(|node| {
-        let shape = node.downcast_ref::<AggregateExec>().and_then(Shape::of);
+        let Some(aggregation) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
+        if let Some(shape) = GroupScanShape::of(aggregation).filter(|_| expected(&node) <= GROUPS_EXPECTED_MAX) {
+            return Ok(Transformed::yes(Arc::new(GroupScanExec::new(node, shape)) as Arc<dyn ExecutionPlan>));
+        }
+        let shape = Shape::of(aggregation).filter(|shape| !shape.keys.is_empty());
         Ok(match shape {
             Some(shape) => Transformed::yes(Arc::new(FewGroupsExec::new(node, shape)) as Arc<dyn ExecutionPlan>),
             None => Transformed::no(node),
@@ -70,7 +77,8 @@ impl FewGroupsExec {
 
     /// As [`FewGroupsExec::new`]; the aggregation itself if it has another shape now.
     fn around(aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        match aggregation.downcast_ref::<AggregateExec>().and_then(Shape::of) {
+        let shape = aggregation.downcast_ref::<AggregateExec>().and_then(Shape::of);
+        match shape.filter(|shape| !shape.keys.is_empty()) {
             Some(shape) => Arc::new(FewGroupsExec::new(aggregation, shape)),
             None => aggregation,
         }

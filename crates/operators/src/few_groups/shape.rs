@@ -17,24 +17,25 @@ use hobt_functions::sort_keys::sort_keys;
 use hobt_types::Collation;
 use hobt_udf::{Kernel, Operation, SqlAggregate, external};
 
+use crate::columns::substituted;
 use crate::key_codes::Codes;
 
 /// A partial aggregation over groups.
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// What the rows come from: the input, or that of a projection over it.
     source: Arc<dyn ExecutionPlan>,
     /// The projection, if it is computed here.
     projection: Option<Arc<dyn ExecutionPlan>>,
     /// The columns of the projection, in which texts stand for their keys.
     columns: Vec<Arc<dyn PhysicalExpr>>,
-    pub(super) keys: Vec<Key>,
-    pub(super) sets: Vec<Set>,
-    pub(super) calls: Vec<Call>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) calls: Vec<Call>,
     schema: SchemaRef,
 }
 
 /// A column to group by.
-pub(super) struct Key {
+pub(crate) struct Key {
     expr: Arc<dyn PhysicalExpr>,
     /// The type of the values that are grouped.
     data_type: DataType,
@@ -45,29 +46,28 @@ pub(super) struct Key {
 }
 
 /// The keys of one grouping set.
-pub(super) struct Set {
+pub(crate) struct Set {
     /// The keys that are in it, by their places.
-    pub(super) keys: Vec<usize>,
+    pub(crate) keys: Vec<usize>,
     /// The number of the set, if there is more than one.
-    pub(super) number: Option<ScalarValue>,
+    pub(crate) number: Option<ScalarValue>,
 }
 
 /// An aggregate.
-pub(super) struct Call {
-    pub(super) function: Arc<AggregateFunctionExpr>,
+pub(crate) struct Call {
+    pub(crate) function: Arc<AggregateFunctionExpr>,
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
     /// The key whose text it gives, in the sets that have it: the least of texts that are all the same.
-    pub(super) text_of: Option<usize>,
+    pub(crate) text_of: Option<usize>,
 }
 
 impl Shape {
     /// The parts of an aggregation; `None` if it is not taken here.
-    pub(super) fn of(aggregation: &AggregateExec) -> Option<Shape> {
+    pub(crate) fn of(aggregation: &AggregateExec) -> Option<Shape> {
         let groups = aggregation.group_expr();
         let is_plain = *aggregation.mode() == AggregateMode::Partial
             && *aggregation.input_order_mode() == InputOrderMode::Linear
-            && !groups.expr().is_empty()
             && aggregation.limit_options().is_none();
         if !is_plain {
             return None;
@@ -110,22 +110,30 @@ impl Shape {
     }
 
     /// The operator whose rows are read.
-    pub(super) fn source(&self) -> &Arc<dyn ExecutionPlan> {
+    pub(crate) fn source(&self) -> &Arc<dyn ExecutionPlan> {
         &self.source
     }
 
     /// The projection between the source and the aggregation, if there is one.
-    pub(super) fn projection(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+    pub(crate) fn projection(&self) -> Option<&Arc<dyn ExecutionPlan>> {
         self.projection.as_ref()
     }
 
     /// The columns of the states.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
+    /// An expression of a key or an aggregate as one over the columns of the source.
+    pub(crate) fn over_source(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        match self.projection {
+            Some(_) => substituted(expr, &|at| self.columns.get(at).cloned()),
+            None => Some(Arc::clone(expr)),
+        }
+    }
+
     /// The rows of the source as the keys and aggregates read them.
-    pub(super) fn projected(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(crate) fn projected(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         if self.projection.is_none() {
             return Ok(batch.clone());
         }
@@ -168,7 +176,8 @@ fn sets_of(aggregation: &AggregateExec) -> Option<Vec<Set>> {
     if all.iter().enumerate().any(|(place, set)| all[..place].contains(set)) {
         return None;
     }
-    let number_type = (!groups.is_single()).then(|| aggregation.schema().field(groups.expr().len()).data_type().clone());
+    let number_type =
+        (!groups.is_single()).then(|| aggregation.schema().field(groups.expr().len()).data_type().clone());
     let set = |is_null: &Vec<bool>| {
         let keys = is_null.iter().enumerate().filter(|(_, is_null)| !**is_null).map(|(place, _)| place).collect();
         // As DataFusion numbers them: a bit for each key, which is set if the key is not in the set.
@@ -176,27 +185,32 @@ fn sets_of(aggregation: &AggregateExec) -> Option<Vec<Set>> {
         let number = number_type.as_ref().map(|to| ScalarValue::UInt64(Some(number)).cast_to(to));
         Some(Set { keys, number: number.transpose().ok()? })
     };
-    all.iter().map(set).collect()
+    all.iter().map(set).collect::<Option<Vec<_>>>().filter(|sets| !sets.is_empty())
 }
 
 impl Key {
+    /// The expression that is grouped by, over the input.
+    pub(crate) fn expr(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.expr
+    }
+
     /// A table of codes for its values.
-    pub(super) fn codes(&self) -> Result<Codes> {
+    pub(crate) fn codes(&self) -> Result<Codes> {
         Codes::of(&self.data_type).ok_or_else(|| internal_datafusion_err!("keys of {}", self.data_type))
     }
 
     /// Its values in a batch.
-    pub(super) fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    pub(crate) fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         self.expr.evaluate(batch)?.into_array(batch.num_rows())
     }
 
     /// The type of the column that is given.
-    pub(super) fn given(&self) -> &DataType {
+    pub(crate) fn given(&self) -> &DataType {
         &self.given
     }
 
     /// What stands in the column that is given for values: themselves, or the keys of texts.
-    pub(super) fn shown(&self, values: &ArrayRef) -> Result<ArrayRef> {
+    pub(crate) fn shown(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let Some(collation) = self.collation else { return Ok(Arc::clone(values)) };
         let texts = values.as_string_view_opt().ok_or_else(|| internal_datafusion_err!("a text to group by"))?;
         Ok(Arc::new(sort_keys(texts, collation).map_err(external)?))
@@ -217,6 +231,16 @@ impl Call {
         })
     }
 
+    /// Whether some rows do not count.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Its argument, if it has one.
+    pub(crate) fn argument(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        if let [argument] = self.arguments.as_slice() { Some(argument) } else { None }
+    }
+
     /// The key that is the text of which it gives the least in the order of code points.
     fn key_of_least_text(&self, keys: &[Key], columns: &[Arc<dyn PhysicalExpr>]) -> Option<usize> {
         let aggregate = self.function.fun().inner().downcast_ref::<SqlAggregate>()?.aggregate();
@@ -234,7 +258,7 @@ impl Call {
     }
 
     /// Its arguments in a batch, and which rows count.
-    pub(super) fn read(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
+    pub(crate) fn read(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
         let rows = batch.num_rows();
         let arrays = self.arguments.iter().map(|expr| expr.evaluate(batch)?.into_array(rows));
         let filter = self.filter.as_ref().map(|filter| filter.evaluate(batch)?.into_array(rows)).transpose()?;

@@ -63,7 +63,9 @@ impl TopFilter {
             return Some((How::Text(filter.keeping_null(self.nulls_first)), "top"));
         }
         let mut number = None;
-        for_each_key(&value.to_array().ok()?, |_, key| number = key.and_then(|(key, is_whole)| is_whole.then_some(key)));
+        for_each_key(&value.to_array().ok()?, |_, key| {
+            number = key.and_then(|(key, is_whole)| is_whole.then_some(key))
+        });
         let keys = if is_least { KeySet::between(number?, i64::MAX) } else { KeySet::between(i64::MIN, number?) };
         let filter = ColumnFilter::new(scan.row_layout(), self.column.column, Arc::new(keys), self.nulls_first)?;
         Some((How::Column(filter), "top"))

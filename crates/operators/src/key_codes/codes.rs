@@ -14,7 +14,12 @@ use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, internal_datafusion_err};
+use hobt_access::scan::PageRows;
+use hobt_access::{AccessError, LargeValues};
+use hobt_base::{PAGE_SIZE, PageId};
+use hobt_page::{PageBytes, PageDamage, RowPage, StoredValue};
+use hobt_types::{PhysicalType, SqlType};
 
 /// The code of NULL.
 pub(super) const NULL: u32 = 0;
@@ -73,7 +78,7 @@ impl Codes {
     ///
     /// # Errors
     /// The array is not of the column's type.
-    pub(crate) fn read(&mut self, array: &ArrayRef, codes: &mut Vec<u32>) -> Result<()> {
+    pub(crate) fn read(&mut self, array: &ArrayRef, codes: &mut Vec<u32>) -> Result<(), DataFusionError> {
         use DataType as D;
         if array.data_type() != &self.data_type {
             return Err(internal_datafusion_err!("{} where {} is grouped", array.data_type(), self.data_type));
@@ -116,11 +121,60 @@ impl Codes {
         Ok(())
     }
 
+    /// Whether values of a column of this type can be read from its pages.
+    pub(crate) fn reads_pages(sql_type: SqlType) -> bool {
+        // Of floats, zeros with either sign are one value.
+        !matches!(sql_type, SqlType::Real | SqlType::Float)
+    }
+
+    /// As [`Codes::read`], of rows of a page. Blocks if values have to be fetched.
+    ///
+    /// # Errors
+    /// The page is damaged, or a value cannot be fetched.
+    pub(crate) fn read_page(
+        &mut self,
+        (id, page, column): (PageId, &RowPage<'_>, usize),
+        rows: PageRows<'_>,
+        values: &dyn LargeValues,
+        codes: &mut Vec<u32>,
+    ) -> Result<(), AccessError> {
+        codes.clear();
+        let physical = page.row_layout().columns()[column].physical;
+        match (&mut self.table, physical) {
+            (Table::Texts(texts), _) => texts.read_page((id, page, column), rows, values, codes)?,
+            (Table::Wide(hashed), PhysicalType::Fixed4) => {
+                each_of(page, column, rows, |value| codes.push(hashed.code(i128::from(i32::from_le_bytes(value)))));
+            }
+            (Table::Wide(hashed), PhysicalType::Fixed8) => {
+                each_of(page, column, rows, |value| codes.push(hashed.code(i128::from(i64::from_le_bytes(value)))));
+            }
+            (Table::Wide(hashed), _) => {
+                each_of(page, column, rows, |value| codes.push(hashed.code(i128::from_le_bytes(value))));
+            }
+            (Table::Numbers(numbers), PhysicalType::Fixed1) => {
+                each_of(page, column, rows, |[byte]| codes.push(numbers.code(i64::from(byte))));
+            }
+            (Table::Numbers(numbers), PhysicalType::Fixed2) => {
+                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from(i16::from_le_bytes(value)))));
+            }
+            (Table::Numbers(numbers), PhysicalType::Fixed4) => {
+                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from(i32::from_le_bytes(value)))));
+            }
+            (Table::Numbers(numbers), _) => {
+                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from_le_bytes(value))));
+            }
+        }
+        if page.null_count(column) > 0 {
+            codes.iter_mut().zip(rows.slots()).for_each(|(code, slot)| *code *= u32::from(!page.is_null(column, slot)));
+        }
+        Ok(())
+    }
+
     /// The values by their codes: a NULL, and then the others.
     ///
     /// # Errors
     /// Arrow refuses the values.
-    pub(crate) fn values(&self) -> Result<ArrayRef> {
+    pub(crate) fn values(&self) -> Result<ArrayRef, DataFusionError> {
         use DataType as D;
         let values: ArrayRef = match (&self.table, &self.data_type) {
             (Table::Texts(texts), D::Utf8View) => Arc::new(texts.as_texts()?),
@@ -145,15 +199,21 @@ impl Codes {
             (Table::Numbers(numbers), D::Int16) => numbers.array::<Int16Type>(|value| value as i16),
             (Table::Numbers(numbers), D::Int32) => numbers.array::<Int32Type>(|value| value as i32),
             (Table::Numbers(numbers), D::Date32) => numbers.array::<Date32Type>(|value| value as i32),
-            (Table::Numbers(numbers), D::Float32) => {
-                numbers.array::<Float32Type>(|value| f32::from_bits(value as u32))
-            }
-            (Table::Numbers(numbers), D::Float64) => {
-                numbers.array::<Float64Type>(|value| f64::from_bits(value as u64))
-            }
+            (Table::Numbers(numbers), D::Float32) => numbers.array::<Float32Type>(|value| f32::from_bits(value as u32)),
+            (Table::Numbers(numbers), D::Float64) => numbers.array::<Float64Type>(|value| f64::from_bits(value as u64)),
             (Table::Numbers(numbers), _) => numbers.array::<Int64Type>(|value| value),
         };
         Ok(concat(&[&new_null_array(&self.data_type, 1), &values])?)
+    }
+}
+
+/// Shows the values of a column of fixed length.
+#[inline(always)]
+fn each_of<const N: usize>(page: &RowPage<'_>, column: usize, rows: PageRows<'_>, mut show: impl FnMut([u8; N])) {
+    let values = page.fixed(column).as_chunks::<N>().0;
+    match rows {
+        PageRows::All(count) => values[..count].iter().for_each(|&value| show(value)),
+        PageRows::Slots(slots) => slots.iter().for_each(|&slot| show(values[slot])),
     }
 }
 
@@ -166,6 +226,9 @@ struct Numbers {
     low: i64,
     is_hashed: bool,
     hashed: Hashed<i64>,
+    /// Of the values that are hashed.
+    least: i64,
+    greatest: i64,
 }
 
 impl Numbers {
@@ -200,9 +263,10 @@ impl Numbers {
             count => (self.low.min(value), self.low.saturating_add(count as i64 - 1).max(value)),
         };
         match usize::try_from(high.abs_diff(low)) {
-            Ok(span) if span < DENSE_MAX => {
+            Ok(span) if span < DENSE_MAX || span / 8 < self.values.len() => {
                 // Twice as far as needed on the side that grows, so that this is rare.
-                let low = if value < self.low && !self.dense.is_empty() { low.saturating_sub(span as i64) } else { low };
+                let low =
+                    if value < self.low && !self.dense.is_empty() { low.saturating_sub(span as i64) } else { low };
                 let count = (high.abs_diff(low) as usize + 1).next_power_of_two();
                 let mut dense = vec![NULL; count];
                 for (code, value) in (1..).zip(&self.values) {
@@ -214,6 +278,8 @@ impl Numbers {
                 (self.dense, self.is_hashed) = (Vec::new(), true);
                 self.hashed = Hashed::default();
                 self.values.iter().for_each(|value| _ = self.hashed.code(*value));
+                self.least = self.values.iter().copied().min().unwrap_or(value);
+                self.greatest = self.values.iter().copied().max().unwrap_or(value);
             }
         }
         code
@@ -232,8 +298,26 @@ impl Numbers {
         let code = self.hashed.code(value);
         if code as usize > self.values.len() {
             self.values.push(value);
+            (self.least, self.greatest) = (self.least.min(value), self.greatest.max(value));
+            if self.values.len().is_power_of_two() {
+                self.try_dense();
+            }
         }
         code
+    }
+
+    /// Goes on without a hash if the numbers, many by now, have come to lie close together.
+    fn try_dense(&mut self) {
+        let span = usize::try_from(self.greatest.abs_diff(self.least)).unwrap_or(usize::MAX);
+        if self.values.len() < DENSE_MAX / 8 || span / 8 > self.values.len() {
+            return;
+        }
+        let mut dense = vec![NULL; (span + 1).next_power_of_two()];
+        for (code, value) in (1..).zip(&self.values) {
+            dense[value.abs_diff(self.least) as usize] = code;
+        }
+        (self.dense, self.low, self.is_hashed) = (dense, self.least, false);
+        self.hashed = Hashed::default();
     }
 
     fn array<T: ArrowPrimitiveType>(&self, value: impl Fn(i64) -> T::Native) -> ArrayRef {
@@ -242,7 +326,7 @@ impl Numbers {
 }
 
 /// A number that a hash table has.
-trait Number: Copy + PartialEq + Default {
+trait Number: Copy + PartialEq {
     fn mixed(self) -> u64;
 }
 
@@ -256,8 +340,10 @@ impl Number for i64 {
 impl Number for i128 {
     #[inline(always)]
     fn mixed(self) -> u64 {
-        // The halves as they are: any number has two of them.
-        mix((self as u64) ^ ((self >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        // Two products side by side; the halves of the result are what the table uses.
+        let (low, high) = (self as u64, (self >> 64) as u64);
+        let mixed = low.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ high.wrapping_mul(0xC2B2_AE3D_27D4_EB4F).rotate_left(29);
+        mixed ^ mixed >> 32
     }
 }
 
@@ -268,10 +354,11 @@ pub(super) fn mix(number: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A hash table from numbers to codes: open addressing, at most half full.
+/// A hash table from numbers to codes: open addressing, at most half full. A slot is a code and half of a hash, so that
+/// the table is small, and a number is looked at only where the hash is the same.
 #[derive(Default)]
 struct Hashed<N> {
-    slots: Vec<(N, u32)>,
+    slots: Vec<(u32, u32)>,
     values: Vec<N>,
 }
 
@@ -289,16 +376,17 @@ impl<N: Number> Hashed<N> {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = value.mixed() as usize & mask;
+        let mixed = value.mixed();
+        let (mut at, half) = (mixed as usize & mask, (mixed >> 32) as u32);
         loop {
             let (known, code) = self.slots[at];
             if code == NULL {
                 self.values.push(value);
                 let code = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-                self.slots[at] = (value, code);
+                self.slots[at] = (half, code);
                 return code;
             }
-            if known == value && is_it(code) {
+            if known == half && self.values[code as usize - 1] == value && is_it(code) {
                 return code;
             }
             at = (at + 1) & mask;
@@ -308,21 +396,33 @@ impl<N: Number> Hashed<N> {
     #[cold]
     fn grow(&mut self) {
         let count = (4 * self.values.len()).max(64).next_power_of_two();
-        let mut slots = vec![(N::default(), NULL); count];
-        for &(value, code) in self.slots.iter().filter(|(_, code)| *code != NULL) {
-            let mut at = value.mixed() as usize & (count - 1);
+        let mut slots = vec![(0, NULL); count];
+        for (code, value) in (1..).zip(&self.values) {
+            let mixed = value.mixed();
+            let mut at = mixed as usize & (count - 1);
             while slots[at].1 != NULL {
                 at = (at + 1) & (count - 1);
             }
-            slots[at] = (value, code);
+            slots[at] = ((mixed >> 32) as u32, code);
         }
         self.slots = slots;
     }
 
     fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<(N, u32)>() + self.values.capacity() * size_of::<N>()
+        self.slots.len() * size_of::<(u32, u32)>() + self.values.capacity() * size_of::<N>()
     }
 }
+
+/// The bits of a value of so many bytes.
+const SHORT: [u128; INLINE_MAX + 1] = {
+    let mut masks = [0; INLINE_MAX + 1];
+    let mut length = 1;
+    while length <= INLINE_MAX {
+        masks[length] = masks[length - 1] << 8 | 0xFF;
+        length += 1;
+    }
+    masks
+};
 
 /// Texts and binaries.
 #[derive(Default)]
@@ -332,6 +432,8 @@ struct Texts {
     bytes: Vec<u8>,
     /// Where each value begins and ends in `bytes`, by its code less 1.
     spans: Vec<(usize, usize)>,
+    /// The codes of values of one byte; empty before there is one.
+    ones: Vec<u32>,
 }
 
 /// An array of views.
@@ -362,7 +464,7 @@ impl Views for BinaryViewArray {
 
 impl Texts {
     fn read(&mut self, array: &impl Views, codes: &mut Vec<u32>) {
-        let Texts { hashed, bytes, spans } = self;
+        let Texts { hashed, bytes, spans, .. } = self;
         codes.extend(array.views().iter().enumerate().map(|(row, &view)| {
             let length = view as u32 as usize;
             let code = if length <= INLINE_MAX {
@@ -384,11 +486,112 @@ impl Texts {
         }));
     }
 
+    fn read_page(
+        &mut self,
+        (id, page, column): (PageId, &RowPage<'_>, usize),
+        rows: PageRows<'_>,
+        values: &dyn LargeValues,
+        codes: &mut Vec<u32>,
+    ) -> Result<(), AccessError> {
+        if page.has_pointers() {
+            for slot in rows.slots() {
+                codes.push(match page.stored(column, slot).map_err(|damage| values.damaged(id, damage))? {
+                    StoredValue::Null => NULL,
+                    StoredValue::InRow(value) => self.code(value),
+                    StoredValue::Pointer(pointer) => self.code(&values.fetch(&pointer)?),
+                });
+            }
+            return Ok(());
+        }
+        if !page.ends_are_ordered(column) {
+            let damage = PageDamage::Structure { rule: "end offsets of a variable-length column" };
+            return Err(values.damaged(id, damage));
+        }
+        let [_, (area, _)] = page.extents(column);
+        let ends = page.ends(column);
+        let end_of = |slot: usize| area + usize::from(u16::from_le_bytes(ends[slot]));
+        match rows {
+            PageRows::All(count) => {
+                let mut start = area;
+                codes.extend(ends[..count].iter().map(|end| {
+                    let end = area + usize::from(u16::from_le_bytes(*end));
+                    let code = self.code_at(page.bytes(), start, end);
+                    start = end;
+                    code
+                }));
+            }
+            PageRows::Slots(slots) => codes.extend(slots.iter().map(|&slot| {
+                let start = if slot == 0 { area } else { end_of(slot - 1) };
+                self.code_at(page.bytes(), start, end_of(slot))
+            })),
+        }
+        Ok(())
+    }
+
+    /// The code of the value between two places of a page.
+    #[inline(always)]
+    fn code_at(&mut self, page: &PageBytes, start: usize, end: usize) -> u32 {
+        let length = end - start;
+        if length == 1 {
+            let byte = page[start];
+            return match self.ones.get(usize::from(byte)) {
+                Some(&code) if code != NULL => code,
+                _ => self.code_of_one(byte),
+            };
+        }
+        if length > INLINE_MAX {
+            return self.code(&page[start..end]);
+        }
+        // All sixteen bytes that begin there, or those before them at the end of the page.
+        let from = start.min(PAGE_SIZE - 16);
+        let word = page[from..].first_chunk().map_or(0, |word| u128::from_le_bytes(*word));
+        let bits = word.unbounded_shr(8 * (start - from) as u32) & SHORT[length];
+        let code = self.hashed.code((bits << 32 | length as u128).cast_signed());
+        if code as usize > self.spans.len() {
+            self.add(&page[start..end]);
+        }
+        code
+    }
+
+    #[cold]
+    fn code_of_one(&mut self, byte: u8) -> u32 {
+        self.ones.resize(256, NULL);
+        let code = self.code(&[byte]);
+        self.ones[usize::from(byte)] = code;
+        code
+    }
+
+    /// The code of a value of any length.
+    fn code(&mut self, value: &[u8]) -> u32 {
+        let Texts { hashed, bytes, spans, .. } = self;
+        let code = if value.len() <= INLINE_MAX {
+            let mut view = [0; 16];
+            view[4..4 + value.len()].copy_from_slice(value);
+            hashed.code((u128::from_le_bytes(view) | value.len() as u128).cast_signed())
+        } else {
+            let known = |code: u32| {
+                let (start, end) = spans[code as usize - 1];
+                bytes[start..end] == *value
+            };
+            hashed.code_if(long_number(value), known)
+        };
+        if code as usize > self.spans.len() {
+            self.add(value);
+        }
+        code
+    }
+
+    fn add(&mut self, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.spans.push((start, self.bytes.len()));
+    }
+
     fn values(&self) -> impl Iterator<Item = &[u8]> {
         self.spans.iter().map(|&(start, end)| &self.bytes[start..end])
     }
 
-    fn as_texts(&self) -> Result<StringViewArray> {
+    fn as_texts(&self) -> Result<StringViewArray, DataFusionError> {
         let mut builder = StringViewBuilder::with_capacity(self.spans.len());
         for value in self.values() {
             let text = std::str::from_utf8(value).map_err(|error| internal_datafusion_err!("a text: {error}"))?;
@@ -449,9 +652,8 @@ mod tests {
             let longs = |count: usize, number: &mut dyn FnMut() -> i64| -> Vec<Option<i64>> {
                 (0..count).map(|_| some(number())).collect()
             };
-            let arrays: Vec<ArrayRef> = (0..4)
-                .map(|_| Arc::new(Int64Array::from(longs(500, &mut number))) as ArrayRef)
-                .collect();
+            let arrays: Vec<ArrayRef> =
+                (0..4).map(|_| Arc::new(Int64Array::from(longs(500, &mut number))) as ArrayRef).collect();
             check(&arrays);
             for to in [DataType::Int32, DataType::Date32, DataType::UInt8, DataType::Float64, DataType::Utf8View] {
                 let to_narrow = |array: &ArrayRef| {
@@ -476,7 +678,8 @@ mod tests {
 
     #[test]
     fn texts_are_told_apart_by_all_their_bytes() {
-        let texts = ["", "a", "a ", "exactly 12 b", "exactly 12 bX", "a text longer than a view", "a text longer than a vieW"];
+        let texts =
+            ["", "a", "a ", "exactly 12 b", "exactly 12 bX", "a text longer than a view", "a text longer than a vieW"];
         let rows: Vec<Option<&str>> = texts.iter().chain(&texts).map(|text| Some(*text)).chain([None]).collect();
         check(&[Arc::new(StringViewArray::from(rows)) as ArrayRef]);
         let long: Vec<Vec<u8>> = (0..100u8).map(|end| [&[7; 8000][..], &[end]].concat()).collect();

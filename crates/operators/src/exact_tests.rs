@@ -12,15 +12,18 @@ use hobt_access::scan::{KeySet, TextFilter, TextTest};
 use hobt_catalog::Table;
 use hobt_functions::carrier;
 use hobt_functions::like::{Pattern, PlainPattern};
-use hobt_operators::{RowTest, ScanExec, joined_column};
 use hobt_table::{JoinedColumn, KeyForm, for_each_key, is_number};
 use hobt_types::{Collation, PhysicalType};
 use hobt_udf::{Kernel, Operation};
 
+use crate::row_tests::RowTest;
+use crate::scan_exec::ScanExec;
+use crate::trace::joined_column;
+
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// The tests that a condition over a scan's columns is; `None` if it is more than that.
-pub(crate) fn exact_tests(condition: &Expr, scan: &ScanExec) -> Option<Vec<RowTest>> {
+pub fn exact_tests(condition: &Expr, scan: &ScanExec) -> Option<Vec<RowTest>> {
     let mut tests = Vec::new();
     for part in split_conjunction(condition) {
         add(part, scan, &mut tests)?;
@@ -42,7 +45,8 @@ fn add(condition: &Expr, scan: &ScanExec, tests: &mut Vec<RowTest>) -> Option<()
             let (column, test) = comparison(condition, scan)?;
             // The two ends of a range are one test.
             if let Test::Between(low, high) = test
-                && let Some(RowTest::Number { keys, .. }) = tests.iter_mut().find(|known| known.column() == column.column)
+                && let Some(RowTest::Number { keys, .. }) =
+                    tests.iter_mut().find(|known| known.column() == column.column)
             {
                 let mut narrow = KeySet::clone(keys);
                 if narrow.narrow(&KeySet::between(low, high)) {
@@ -67,9 +71,8 @@ enum Test {
 
 impl Test {
     fn of(self, column: &JoinedColumn) -> Option<RowTest> {
-        let of_numbers = |keys: KeySet| {
-            keys.is_exact().then(|| RowTest::Number { column: column.column, keys: Arc::new(keys) })
-        };
+        let of_numbers =
+            |keys: KeySet| keys.is_exact().then(|| RowTest::Number { column: column.column, keys: Arc::new(keys) });
         match self {
             Test::Between(low, high) => of_numbers(KeySet::between(low, high)),
             Test::Numbers(numbers) => of_numbers(KeySet::of(&numbers)),
@@ -93,7 +96,8 @@ fn equal_texts(column: &JoinedColumn, keys: Vec<Vec<u8>>) -> Option<RowTest> {
 /// A comparison of a column with constants.
 fn comparison(condition: &Expr, scan: &ScanExec) -> Option<(JoinedColumn, Test)> {
     let table = scan.table().table();
-    let column_of = |expr: &Expr| joined_column(expr, table, scan.projection()).filter(|column| is_known(table, column));
+    let column_of =
+        |expr: &Expr| joined_column(expr, table, scan.projection()).filter(|column| is_known(table, column));
     if let Some(list) = condition.downcast_ref::<InListExpr>() {
         let column = column_of(list.expr()).filter(|_| !list.negated())?;
         let values = list.list().iter().map(|item| equal(item, &column)).collect::<Option<Vec<_>>>()?;
