@@ -26,6 +26,8 @@ ORDER = (
 # The first for tests alone: an allocator that counts is unsafe to implement. The last for one function, which gives the
 # program a `getrandom` of its own.
 UNSAFE = {"testing", "instruments", "disk", "buffer", "interleave"}
+# A file of another crate: it proves what Arrow would check for each value.
+UNSAFE_FILES = {"crates/functions/src/ascii/views.rs"}
 DATAFUSION = {"udf", "table", "operators", "binder", "planner"}
 # Pairs that are built side by side: the first does not depend on the second.
 APART = {("binder", "operators")}
@@ -38,7 +40,7 @@ CIRCLE_MAX = 4
 A_TABLE = "a table names what stands in files of their own, and these take its types"
 # The files of a crate's largest circle, and why they are left.
 CIRCLES = {
-    "functions": (21, A_TABLE),
+    "functions": (20, A_TABLE),
     "views": (23, A_TABLE),
     "lab": (19, A_TABLE),
     "disk": (7, "a disk makes files, and each kind of file knows its disk"),
@@ -105,7 +107,7 @@ def source_problems(packages):
         for path in sorted(folder.rglob("*.rs")):
             source = without_comments(path.read_text(encoding="utf-8"))
             shown = path.relative_to(ROOT)
-            if name not in UNSAFE and ALLOWS_UNSAFE.search(source):
+            if name not in UNSAFE and str(shown) not in UNSAFE_FILES and ALLOWS_UNSAFE.search(source):
                 yield f"{shown} allows unsafe_code; only {', '.join(sorted(UNSAFE))} may"
             if name not in DATAFUSION and NAMES_DATAFUSION.search(source):
                 yield f"{shown} names DataFusion; only {', '.join(sorted(DATAFUSION))} may"

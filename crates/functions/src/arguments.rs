@@ -11,10 +11,10 @@ use arrow::datatypes::{Float64Type, Int64Type};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
+use crate::ascii::{AsciiTexts, limit_of};
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::{Argument, Call};
-use crate::text::ascii::{AsciiTexts, limit_of};
 use crate::watch::Meter;
 
 /// A text argument.

@@ -10,6 +10,7 @@
 pub mod aggregate;
 mod arguments;
 pub mod arithmetic;
+pub(crate) mod ascii;
 pub mod carrier;
 pub mod cast;
 mod column;
@@ -29,6 +30,7 @@ pub mod type_rules;
 mod values;
 pub mod watch;
 
+pub use ascii::views::ascii_views;
 pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array, values_to_array};
 pub use cast::cast_array;
 pub use column::Column;
@@ -37,7 +39,7 @@ pub use determinism::{is_call_deterministic, is_conversion_deterministic};
 pub use error::invalid_argument;
 pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};
-pub use text::{ascii_views, split, split_ordinals};
+pub use text::{split, split_ordinals};
 pub use type_rules::{BinaryOperator, common_type};
 pub use values::{batch_of_values, convert_value, value_text};
 

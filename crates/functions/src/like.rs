@@ -16,9 +16,9 @@ use hobt_types::Collation;
 use memchr::memmem::Finder;
 use memchr::{memchr_iter, memchr2_iter};
 
+use crate::ascii::AsciiTexts;
+use crate::ascii::search::{Haystack, Needle};
 use crate::column::Column;
-use crate::text::ascii::AsciiTexts;
-use crate::text::ascii::search::{Haystack, Needle};
 use crate::watch::Meter;
 
 /// One element of a pattern.

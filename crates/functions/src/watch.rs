@@ -185,7 +185,7 @@ impl Meter {
 pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use super::*;
+    use crate::watch::*;
     use hobt_base::number;
 
     /// A statement with this amount of memory.

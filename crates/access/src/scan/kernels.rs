@@ -147,8 +147,8 @@ impl Kernels {
         )
     }
 
-    /// Appends to `slots` the places of the values that pass. How many pass, and which, cannot be predicted, so there is
-    /// a branch only for each that does.
+    /// Appends to `slots` the places of the values that pass. How many pass, and which, cannot be predicted, so there
+    /// is a branch only for each that does.
     #[inline(always)]
     pub(super) fn select<T: Copy>(self, values: &[T], passes: impl Fn(T) -> bool, slots: &mut Vec<usize>) {
         self.arch.dispatch(

@@ -61,8 +61,8 @@ struct Limit {
     weights: &'static [u8; 128],
     /// Whether greater keys pass, or smaller ones.
     is_least: bool,
-    /// Whether no character has the weight 0, which then stands for spaces: those behind a text do not count, and others
-    /// are below all characters.
+    /// Whether no character has the weight 0, which then stands for spaces: those behind a text do not count, and
+    /// others are below all characters.
     is_quick: bool,
     /// The weights, and the first bytes of the key, with 0 for spaces.
     quick_weights: [u8; 256],
@@ -224,8 +224,8 @@ impl TextFilter {
         }
     }
 
-    /// Replaces `slots` by the slots of the page's live rows that may fulfil the condition, in order. All live rows of a
-    /// page whose values are not all in their rows.
+    /// Replaces `slots` by the slots of the page's live rows that may fulfil the condition, in order. All live rows of
+    /// a page whose values are not all in their rows.
     pub fn select(&mut self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         slots.clear();
         if page.has_pointers() || !page.ends_are_ordered(self.column) {
@@ -320,8 +320,8 @@ impl TextFilter {
         });
     }
 
-    /// As [`TextFilter::select`], or [`TextFilter::retain`] if `slots` are some already, but leaves only rows that fulfil
-    /// the condition; `check` tells where bytes do not. Blocks if texts have to be fetched.
+    /// As [`TextFilter::select`], or [`TextFilter::retain`] if `slots` are some already, but leaves only rows that
+    /// fulfil the condition; `check` tells where bytes do not. Blocks if texts have to be fetched.
     ///
     /// # Errors
     /// A text is damaged, or cannot be fetched or checked.

@@ -17,9 +17,9 @@ use pulp::Arch;
 
 use super::groups::{Groups, Held};
 use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
+use crate::ascii::views::INLINE_BYTES_MAX;
 use crate::carrier::{carrier, not_the_carrier};
 use crate::error::from_arrow;
-use crate::text::ascii_views::INLINE_BYTES_MAX;
 
 pub(super) fn accumulator(aggregate: &Aggregate) -> Result<Box<dyn GroupsAccumulator>, SqlError> {
     Ok(match carrier(aggregate.input) {

@@ -13,9 +13,9 @@ use hobt_base::SqlError;
 use hobt_types::SqlType;
 
 use super::{Mode, convert_each};
+use crate::ascii::views::INLINE_BYTES_MAX;
+use crate::ascii::{BLOCK, inline_view, length_of, limit_of, text_array, view_of};
 use crate::decimal;
-use crate::text::ascii::{BLOCK, inline_view, length_of, limit_of, text_array, view_of};
-use crate::text::ascii_views::INLINE_BYTES_MAX;
 
 /// The most digits of a number that is printed in a register: a sign and a point are added.
 const DIGITS_MAX: u8 = 14;

@@ -8,9 +8,9 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
+use crate::ascii::{AsciiTexts, limit_of};
 use crate::carrier::not_the_carrier;
 use crate::column::Column;
-use crate::text::ascii::{AsciiTexts, limit_of};
 use crate::text::code_page::{encode_char, slice_units, units};
 use crate::type_rules::declared_length;
 

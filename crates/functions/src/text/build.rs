@@ -7,11 +7,11 @@ use arrow::array::{ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
-use super::ascii::search::Needle;
-use super::ascii::{self, AsciiTexts, limit_of};
 use super::code_page::{decode_byte, slice_units, units};
 use super::search::Search;
 use crate::arguments::Texts;
+use crate::ascii::search::Needle;
+use crate::ascii::{self, AsciiTexts, limit_of};
 use crate::cast::{cast_array, fit};
 use crate::column::Column;
 use crate::function::Call;

@@ -2,8 +2,6 @@
 //!
 //! Positions and lengths count UTF-16 units, as in SQL Server without an `_SC` collation.
 
-pub(crate) mod ascii;
-pub(crate) mod ascii_views;
 mod build;
 pub(crate) mod code_page;
 mod part;
@@ -19,7 +17,6 @@ use crate::error::{invalid_argument, invalid_argument_name};
 use crate::function::{ArgType, FunctionDef};
 use crate::type_rules::{declared_length, text_width};
 
-pub use ascii_views::ascii_views;
 pub(crate) use build::concatenate;
 pub use split::{split, split_ordinals};
 

@@ -8,9 +8,9 @@ use arrow::datatypes::Int64Type;
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
-use super::ascii::AsciiTexts;
 use super::code_page::{encode_char, slice_units, units};
 use crate::arguments::Texts;
+use crate::ascii::AsciiTexts;
 use crate::cast::cast_array;
 use crate::error::{invalid_length, invalid_length_of_right};
 use crate::function::Call;

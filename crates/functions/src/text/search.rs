@@ -7,11 +7,11 @@ use arrow::datatypes::Int32Type;
 use hobt_base::SqlError;
 use hobt_types::Collation;
 
-use super::ascii::search::{Haystack, Needle};
-use super::ascii::{AsciiTexts, counts};
 use super::code_page::{byte_of_unit, encode_char, units};
 use super::part::count_result;
 use crate::arguments::Numbers;
+use crate::ascii::search::{Haystack, Needle};
+use crate::ascii::{AsciiTexts, counts};
 use crate::function::Call;
 use crate::like::Pattern;
 use crate::watch::Meter;

@@ -4,10 +4,10 @@
 //!   page ─► slots that fulfil the conditions ─► codes of the key columns ─► groups
 //!                                           └─► formulas of 64-bit numbers ─► states of the groups
 //! ```
-//! It takes an aggregation right above a scan (and a filter that the scan can test exactly) if the keys are columns, and
-//! all aggregates are counts, or sums, means and extremes of exact numbers. `few_groups` says how groups are numbered.
-//! When the groups become too many, or memory is short, the states so far are given and it begins again: they are
-//! partial anyway. Where many groups are expected it is not used.
+//! It takes an aggregation right above a scan (and a filter that the scan can test exactly) if the keys are columns,
+//! and all aggregates are counts, or sums, means and extremes of exact numbers. `few_groups` says how groups are
+//! numbered. When the groups become too many, or memory is short, the states so far are given and it begins again: they
+//! are partial anyway. Where many groups are expected it is not used.
 //!
 //! Leaves to others: which groups are expected (`hobt-planner`), the final aggregation (DataFusion).
 

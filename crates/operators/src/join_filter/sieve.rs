@@ -18,8 +18,9 @@ use hobt_base::PageId;
 use hobt_functions::carrier;
 use hobt_page::RowPage;
 
+use super::top::{TopFilter, TopTest};
 use super::trial::Trial;
-use super::{LeafFilter, ReadyFilter, TopFilter};
+use super::{LeafFilter, ReadyFilter};
 use crate::columns::substituted;
 use crate::scan_exec::{array_of, column_vector};
 use hobt_table::{
@@ -79,14 +80,14 @@ struct Test {
     pages: u64,
 }
 
-pub(super) enum How {
+enum How {
     Column(ColumnFilter),
     Text(TextFilter),
     Key(KeyTest),
 }
 
 /// A filter on an expression over columns.
-pub(super) struct KeyTest {
+struct KeyTest {
     /// Over `columns`, which are read for it.
     key: Arc<dyn PhysicalExpr>,
     columns: Vec<(usize, ColumnVector)>,
@@ -182,12 +183,16 @@ impl Sieve {
                 continue;
             }
             *known = generation;
-            let Some((how, kind)) = top.test(&self.scan) else { continue };
+            let how = match top.test(&self.scan) {
+                Some(TopTest::Number(filter)) => How::Column(filter),
+                Some(TopTest::Text(filter)) => How::Text(filter),
+                None => continue,
+            };
             match self.tests.iter_mut().find(|test| test.top == Some(place)) {
                 Some(test) => test.how = how,
                 // First, since it soon leaves out nearly all.
                 None => {
-                    let test = Test { top: Some(place), ..Test::new(how, kind, Arc::clone(counts)) };
+                    let test = Test { top: Some(place), ..Test::new(how, "top", Arc::clone(counts)) };
                     self.tests.insert(0, test);
                 }
             }

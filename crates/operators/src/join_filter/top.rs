@@ -1,9 +1,9 @@
-//! Filters from `TOP … ORDER BY`: once the best rows so far are as many as are wanted, a scan leaves out those that come
-//! behind all of them.
+//! Filters from `TOP … ORDER BY`: once the best rows so far are as many as are wanted, a scan leaves out those that
+//! come behind all of them.
 //!
 //! DataFusion's sort keeps the condition that a row must fulfil to be one of the best (`u > 17`, `key < 0xB2…`) in an
-//! expression that all workers share, and narrows it as better rows come. A scan looks at it before each range of pages.
-//! Only the first column of the order is used, and a row with an equal value passes.
+//! expression that all workers share, and narrows it as better rows come. A scan looks at it before each range of
+//! pages. Only the first column of the order is used, and a row with an equal value passes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,11 @@ use hobt_catalog::Table;
 use hobt_table::{JoinedColumn, KeyForm, for_each_key};
 use hobt_types::PhysicalType;
 
-use super::sieve::How;
+/// The test of a page's rows that a limit makes.
+pub(super) enum TopTest {
+    Number(ColumnFilter),
+    Text(TextFilter),
+}
 
 /// The filter of a sort at the scan below it.
 #[derive(Clone, Debug)]
@@ -52,7 +56,7 @@ impl TopFilter {
     }
 
     /// The test of a page's rows, as of now; `None` if every row passes.
-    pub(super) fn test(&self, scan: &Scan) -> Option<(How, &'static str)> {
+    pub(super) fn test(&self, scan: &Scan) -> Option<TopTest> {
         let condition = self.condition.downcast_ref::<DynamicFilterPhysicalExpr>()?;
         let (value, op) = limit_of(&condition.current().ok()?)?;
         let is_least = op == Operator::Gt;
@@ -60,7 +64,7 @@ impl TopFilter {
             let (ScalarValue::BinaryView(Some(key)) | ScalarValue::Binary(Some(key))) = value else { return None };
             let test = if is_least { TextTest::AtLeast(&key) } else { TextTest::AtMost(&key) };
             let filter = TextFilter::new(self.column.column, test, self.column.collation?)?;
-            return Some((How::Text(filter.keeping_null(self.nulls_first)), "top"));
+            return Some(TopTest::Text(filter.keeping_null(self.nulls_first)));
         }
         let mut number = None;
         for_each_key(&value.to_array().ok()?, |_, key| {
@@ -68,7 +72,7 @@ impl TopFilter {
         });
         let keys = if is_least { KeySet::between(number?, i64::MAX) } else { KeySet::between(i64::MIN, number?) };
         let filter = ColumnFilter::new(scan.row_layout(), self.column.column, Arc::new(keys), self.nulls_first)?;
-        Some((How::Column(filter), "top"))
+        Some(TopTest::Number(filter))
     }
 }
 

@@ -9,7 +9,7 @@ use hobt_base::SqlError;
 
 use super::search::{Haystack, Needle};
 use super::{AsciiTexts, BATCH_BYTES_MAX, BLOCK, block_at, inline_view, length_of, text_array, view_of};
-use crate::text::ascii_views::INLINE_BYTES_MAX;
+use crate::ascii::views::INLINE_BYTES_MAX;
 use crate::watch::Meter;
 
 impl AsciiTexts {

@@ -1,7 +1,7 @@
 //! A batch of texts that are all ASCII, where a byte is a character, a UTF-16 unit and a byte of code page 1252.
 //!
 //! [`AsciiTexts::of`] finds out once for a batch. The functions on it work on views (see
-//! [`ascii_views`](super::ascii_views)): a text of up to twelve bytes is a number that is shifted and masked, a part of
+//! [`ascii_views`](views::ascii_views)): a text of up to twelve bytes is a number that is shifted and masked, a part of
 //! a longer one is a view of the same buffer, a longer result is copied in blocks of sixteen bytes. None of them
 //! allocates for a row. What they return is what the functions for any text return, which remain for the other batches.
 //!
@@ -15,6 +15,7 @@ pub(crate) mod build;
 pub(crate) mod search;
 #[cfg(test)]
 mod tests;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
@@ -23,10 +24,10 @@ use arrow::buffer::{Buffer, NullBuffer};
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
-use super::ascii_views::{INLINE_BYTES_MAX, ascii_views};
 use crate::column::Column;
 use crate::type_rules::declared_length;
 use crate::watch::Meter;
+use views::{INLINE_BYTES_MAX, ascii_views};
 
 /// The most bytes of texts that are worked on at once, or built at once. Longer batches go value by value, so that a
 /// statement can be cancelled between them.
