@@ -7,7 +7,8 @@
 //!
 //! A sort orders each batch by itself and merges them all. To merge costs a comparison for each doubling of their
 //! number, far from each other in memory, where to order a batch that the processor's cache holds costs less. So where
-//! memory allows it, short batches are put together.
+//! memory allows it, short batches are put together. Not those with texts or binary values: a sort counts the buffers of
+//! a batch once for each batch of usual length that it makes of it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
@@ -79,13 +80,18 @@ impl ExecutionPlan for ShortBatchesExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let bytes_max = batch_bytes(&context, self.input.output_partitioning().partition_count()) as u64;
         let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(ShortBatches::new(input, bytes_max)))
+        let is_view = |kind: &DataType| matches!(kind, DataType::Utf8View | DataType::BinaryView);
+        let has_views = input.schema().fields().iter().any(|field| is_view(field.data_type()));
+        let together = if has_views || bytes_max < TOGETHER_BYTES { 0 } else { TOGETHER_BYTES };
+        Ok(Box::pin(ShortBatches::new(input, bytes_max, together)))
     }
 }
 
 struct ShortBatches {
     input: SendableRecordBatchStream,
     bytes_max: u64,
+    /// Batches are put together up to so many bytes.
+    together_bytes: u64,
     /// What is left of the last batch.
     pieces: VecDeque<RecordBatch>,
     /// Short batches that are put together, and their bytes.
@@ -95,16 +101,16 @@ struct ShortBatches {
 }
 
 impl ShortBatches {
-    fn new(input: SendableRecordBatchStream, bytes_max: u64) -> ShortBatches {
-        ShortBatches { input, bytes_max, pieces: VecDeque::new(), short: Vec::new(), short_bytes: 0, is_over: false }
+    fn new(input: SendableRecordBatchStream, bytes_max: u64, together_bytes: u64) -> ShortBatches {
+        let (pieces, short) = (VecDeque::new(), Vec::new());
+        ShortBatches { input, bytes_max, together_bytes, pieces, short, short_bytes: 0, is_over: false }
     }
 
     /// Takes a piece that is short enough; gives what is complete by it.
     fn put(&mut self, piece: RecordBatch) -> Result<Option<RecordBatch>> {
         let bytes = get_record_batch_memory_size(&piece) as u64;
-        let limit = TOGETHER_BYTES.min(self.bytes_max);
         let rows = self.short.iter().map(RecordBatch::num_rows).sum::<usize>() + piece.num_rows();
-        let together = if self.short_bytes + bytes > limit || rows > TOGETHER_ROWS { self.together()? } else { None };
+        let together = if self.short_bytes + bytes > self.together_bytes || rows > TOGETHER_ROWS { self.together()? } else { None };
         self.short_bytes += bytes;
         self.short.push(piece);
         Ok(together)
@@ -189,7 +195,7 @@ mod tests {
         for bytes_max in [1, 5_000, 40_000, 10 << 20] {
             let input = futures::stream::iter(batches.clone().into_iter().map(Ok));
             let input = Box::pin(RecordBatchStreamAdapter::new(rows.schema(), input));
-            let given = ShortBatches::new(input, bytes_max);
+            let given = ShortBatches::new(input, bytes_max, bytes_max.min(TOGETHER_BYTES));
             let given: Vec<_> = futures::executor::block_on(given.map(|batch| batch.expect("rows")).collect());
             assert_eq!(concat_batches(&rows.schema(), &given).expect("one batch"), rows);
             for batch in &given {

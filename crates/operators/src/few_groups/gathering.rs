@@ -18,8 +18,6 @@ const GROUPS_FEW: usize = 1 << 17;
 const FOUND_OF_TEN: usize = 2;
 /// Values of one column, and groups of one set, at most.
 const CODES_MAX: usize = 1 << 22;
-/// Rows between two looks at the memory that is held.
-const COUNTED_ROWS: usize = 1 << 16;
 
 /// Whether more rows can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +34,6 @@ pub(super) struct Gathering {
     read: Vec<Vec<u32>>,
     sets: Vec<GroupsOfSet>,
     rows: usize,
-    rows_counted: usize,
     reservation: MemoryReservation,
     batch_rows: usize,
 }
@@ -63,7 +60,6 @@ impl Gathering {
             read: vec![Vec::new(); shape.keys.len()],
             shape: Arc::clone(shape),
             rows: 0,
-            rows_counted: 0,
             reservation: MemoryConsumer::new("FewGroups").register(context.memory_pool()),
             batch_rows: context.session_config().batch_size(),
         })
@@ -109,10 +105,6 @@ impl Gathering {
         if are_new || most.max(values) > CODES_MAX {
             return Ok(Added::Full);
         }
-        if self.rows - self.rows_counted < COUNTED_ROWS {
-            return Ok(Added::Room);
-        }
-        self.rows_counted = self.rows;
         match self.reservation.try_resize(self.bytes()) {
             Ok(()) => Ok(Added::Room),
             Err(DataFusionError::ResourcesExhausted(_)) => Ok(Added::Full),

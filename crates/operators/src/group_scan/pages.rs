@@ -21,7 +21,7 @@ use crate::row_tests::PageFilter;
 /// Groups and values of a column, at most.
 const CODES_MAX: usize = 1 << 18;
 /// Pages between two looks at the memory that is held.
-const COUNTED_PAGES: u32 = 1 << 10;
+const COUNTED_PAGES: u32 = 1 << 6;
 
 /// The groups of one worker.
 pub(super) struct GroupPages {

@@ -92,7 +92,8 @@ enum Kind {
     Side,
     /// Builds a hash table from rows that were found to fit.
     HashTable,
-    /// Collects the keys of a join's side for the scans of the other (`join_filter`). It can do without.
+    /// Can do without: collects the keys of a join's side for the scans of the other (`join_filter`), numbers groups
+    /// while they are few (`few_groups`, `group_scan`), keeps the best of each group (`rank_limit`).
     Filter,
     /// Makes groups from their parts. What it has spilled it reads under the same name, and then a refusal ends the
     /// statement. So it may have [`State::groups_least`], however many others share the memory.
@@ -122,7 +123,8 @@ impl Kind {
             _ if begins("HashJoinBuild") => Kind::BuildSide,
             _ if begins("RangeJoinBuild") => Kind::Side,
             _ if begins("HashJoinInput") => Kind::HashTable,
-            _ if begins("JoinFilter") => Kind::Filter,
+            _ if begins("JoinFilter") || begins("FewGroups") => Kind::Filter,
+            _ if begins("GroupScan") || begins("RankLimit") => Kind::Filter,
             true if begins("FinalHash") || begins("SingleHash") || begins("GroupedHash") => Kind::Groups,
             true if begins("OrderedFinal") => Kind::Groups,
             true => Kind::Spiller,
