@@ -110,7 +110,11 @@ impl ShortBatches {
     fn put(&mut self, piece: RecordBatch) -> Result<Option<RecordBatch>> {
         let bytes = get_record_batch_memory_size(&piece) as u64;
         let rows = self.short.iter().map(RecordBatch::num_rows).sum::<usize>() + piece.num_rows();
-        let together = if self.short_bytes + bytes > self.together_bytes || rows > TOGETHER_ROWS { self.together()? } else { None };
+        let together = if self.short_bytes + bytes > self.together_bytes || rows > TOGETHER_ROWS {
+            self.together()?
+        } else {
+            None
+        };
         self.short_bytes += bytes;
         self.short.push(piece);
         Ok(together)

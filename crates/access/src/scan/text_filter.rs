@@ -49,7 +49,7 @@ enum Test {
     Equal(Vec<Constant>),
     Prefix(Constant),
     Contains(Box<Finder<'static>>),
-    Ordered(Limit),
+    Ordered(Box<Limit>),
 }
 
 /// A sort key that keys are compared with.
@@ -196,8 +196,8 @@ impl TextFilter {
             }
             TextTest::Prefix("") | TextTest::Contains("") => return None,
             TextTest::Prefix(text) => Test::Prefix(Constant::new(&fold(text)?, ignores_case, true)),
-            TextTest::AtMost(key) => Test::Ordered(Limit::new(key, collation.ascii_weights()?, false)),
-            TextTest::AtLeast(key) => Test::Ordered(Limit::new(key, collation.ascii_weights()?, true)),
+            TextTest::AtMost(key) => Test::Ordered(Box::new(Limit::new(key, collation.ascii_weights()?, false))),
+            TextTest::AtLeast(key) => Test::Ordered(Box::new(Limit::new(key, collation.ascii_weights()?, true))),
             TextTest::Contains(text) => Test::Contains(Box::new(Finder::new(&fold(text)?).into_owned())),
         };
         Some(TextFilter { column, ignores_case, test, keeps_null: false, folded: Vec::new(), kernels: Kernels::new() })
