@@ -7,8 +7,8 @@
 //!
 //! A sort orders each batch by itself and merges them all. To merge costs a comparison for each doubling of their
 //! number, far from each other in memory, where to order a batch that the processor's cache holds costs less. So where
-//! memory allows it, short batches are put together. Not those with texts or binary values: a sort counts the buffers of
-//! a batch once for each batch of usual length that it makes of it.
+//! memory allows it, short batches are put together. Not those with texts or binary values: a sort counts the buffers
+//! of a batch once for each batch of usual length that it makes of it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
