@@ -41,6 +41,11 @@ fn add(condition: &Expr, scan: &ScanExec, tests: &mut Vec<RowTest>) -> Option<()
         (Some(call), Some(Operation::Junction { all: false })) => tests.push(one_of(call.args(), scan)?),
         (Some(call), Some(Operation::Like(collation))) => tests.push(like(call, *collation, scan)?),
         (Some(_), _) => return None,
+        (None, _) if is_or(condition) => {
+            let mut parts = Vec::new();
+            flatten(condition, &mut parts);
+            tests.push(one_of(&parts, scan)?);
+        }
         (None, _) => {
             let (column, test) = comparison(condition, scan)?;
             // The two ends of a range are one test.
@@ -58,6 +63,21 @@ fn add(condition: &Expr, scan: &ScanExec, tests: &mut Vec<RowTest>) -> Option<()
         }
     }
     Some(())
+}
+
+fn is_or(condition: &Expr) -> bool {
+    condition.downcast_ref::<BinaryExpr>().is_some_and(|binary| *binary.op() == Operator::Or)
+}
+
+/// The conditions that OR joins.
+fn flatten(condition: &Expr, parts: &mut Vec<Expr>) {
+    match condition.downcast_ref::<BinaryExpr>() {
+        Some(binary) if *binary.op() == Operator::Or => {
+            flatten(binary.left(), parts);
+            flatten(binary.right(), parts);
+        }
+        _ => parts.push(Arc::clone(condition)),
+    }
 }
 
 /// What a column is compared with.

@@ -47,8 +47,7 @@ fn limited(node: &Plan, filter: &FilterExec) -> Option<Plan> {
     limits.into_iter().find_map(|(rank, limit)| {
         let (windows, place) = window_below(filter.input(), &rank)?;
         let rank = rank_limit(windows, place, limit)?;
-        let sort = windows.input();
-        let rows = below_sort(sort)?;
+        let (rows, rank) = below_sort(windows.input(), rank)?;
         let fewer: Plan = Arc::new(RankLimitExec::new(Arc::clone(rows), rank)?);
         replaced(node, rows, &fewer).ok()
     })
@@ -136,19 +135,25 @@ fn function_name(window: &dyn WindowExpr) -> Option<&str> {
     Some(function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name())
 }
 
-/// The rows that a window's sort gets, before they are spread.
-fn below_sort(plan: &Plan) -> Option<&Plan> {
-    let is_passed = match role(plan.as_ref()) {
-        Role::Sort(sort) => sort.fetch().is_none(),
-        _ => return None,
-    };
-    let mut below = plan.children().into_iter().next().filter(|_| is_passed)?;
-    while matches!(
-        role(below.as_ref()),
-        Role::Exchange(Exchange::Spread(_) | Exchange::Gather) | Role::Passes(Passing::Yields)
-    ) && below.fetch().is_none()
-    {
+/// The rows that a window's sort gets, before they are spread, and the limit in terms of their columns.
+fn below_sort(plan: &Plan, rank: RankLimit) -> Option<(&Plan, RankLimit)> {
+    let (mut below, mut rank, mut is_sorted) = (plan, rank, false);
+    loop {
+        let role = role(below.as_ref());
+        match &role {
+            Role::Project(_) => rank = over_input(&role, rank)?,
+            Role::Sort(sort) if sort.fetch().is_none() => is_sorted = true,
+            Role::Exchange(Exchange::Spread(_) | Exchange::Gather) | Role::Passes(Passing::Yields)
+                if below.fetch().is_none() => {}
+            _ => break,
+        }
         below = below.children().into_iter().next()?;
     }
-    Some(below)
+    is_sorted.then_some((below, rank))
+}
+
+fn over_input(projection: &Role<'_>, rank: RankLimit) -> Option<RankLimit> {
+    let partition_by = rank.partition_by.iter().map(|key| projection.over_input(key)).collect::<Option<_>>()?;
+    let order = PhysicalSortExpr { expr: projection.over_input(&rank.order.expr)?, ..rank.order };
+    Some(RankLimit { partition_by, order, ..rank })
 }
