@@ -46,7 +46,8 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
         AggregateMode::Single => true,
         _ => return None,
     };
-    let plain = aggregate.group_expr().is_empty() && aggregate.filter_expr().iter().all(Option::is_none);
+    // Several empty grouping sets give a row each.
+    let plain = aggregate.group_expr().is_true_no_grouping() && aggregate.filter_expr().iter().all(Option::is_none);
     if !plain || aggregate.aggr_expr().is_empty() {
         return None;
     }
