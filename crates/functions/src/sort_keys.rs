@@ -23,11 +23,10 @@ pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<Binary
     let lengths = texts.views().iter().map(|view| *view as u32 as usize).filter(|&length| length > INLINE);
     let mut long: Vec<u8> = Vec::with_capacity(lengths.sum::<usize>().min(BUFFER_BYTES));
     let mut views: Vec<u128> = Vec::with_capacity(texts.len());
-    let mut known = KnownKeys::new();
     for (row, view) in texts.views().iter().enumerate() {
         let length = *view as u32 as usize;
         if length <= INLINE
-            && let Some(key) = known.key(*view, collation)
+            && let Some(key) = collation.short_key(*view)
         {
             views.push(key);
             continue;
@@ -54,42 +53,6 @@ pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<Binary
     buffers.push(Buffer::from_vec(long));
     BinaryViewArray::try_new(ScalarBuffer::from(views), buffers, texts.nulls().cloned())
         .map_err(crate::error::from_arrow)
-}
-
-/// Keys of short texts that came before: columns often have few values, and to find one costs a third of making it.
-struct KnownKeys {
-    /// Each text with its key, at the place of its hash. The empty text is everywhere at first, and has an empty key.
-    keys: [(u128, u128); KnownKeys::COUNT],
-    asked: u32,
-    found: u32,
-}
-
-impl KnownKeys {
-    const COUNT: usize = 512;
-    /// After so many texts it is clear whether it is worth asking.
-    const TRIAL: u32 = 2048;
-
-    fn new() -> KnownKeys {
-        KnownKeys { keys: [(0, 0); KnownKeys::COUNT], asked: 0, found: 0 }
-    }
-
-    /// The key of a text of at most twelve bytes.
-    #[inline(always)]
-    fn key(&mut self, view: u128, collation: Collation) -> Option<u128> {
-        if self.asked >= KnownKeys::TRIAL && self.found < self.asked / 2 {
-            return collation.short_key(view);
-        }
-        let mixed = (view as u64 ^ (view >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let known = &mut self.keys[(mixed >> 55) as usize % KnownKeys::COUNT];
-        self.asked += 1;
-        if known.0 == view {
-            self.found += 1;
-            return Some(known.1);
-        }
-        let key = collation.short_key(view)?;
-        *known = (view, key);
-        Some(key)
-    }
 }
 
 /// The bytes of a `varbinary` that comparison uses: the shorter of two values is treated as padded with zeros.

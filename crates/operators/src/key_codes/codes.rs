@@ -340,8 +340,8 @@ impl Number for i64 {
 impl Number for i128 {
     #[inline(always)]
     fn mixed(self) -> u64 {
-        // The whole product of the halves, folded: each bit of it depends on all bits of both, so that texts that differ
-        // in their last characters alone are spread, too.
+        // The whole product of the halves, folded: each bit of it depends on all bits of both, so that texts that
+        // differ in their last characters alone are spread, too.
         let (low, high) = (self as u64 ^ 0x9E37_79B9_7F4A_7C15, (self >> 64) as u64 ^ 0xC2B2_AE3D_27D4_EB4F);
         let product = u128::from(low) * u128::from(high);
         mix((product as u64) ^ ((product >> 64) as u64))
