@@ -22,6 +22,21 @@ macro_rules! shows_its_name {
     };
 }
 
+/// Displays an operator as the one in its field of this name.
+macro_rules! shows_as {
+    ($operator:ident, $inner:ident) => {
+        impl datafusion::physical_plan::DisplayAs for $operator {
+            fn fmt_as(
+                &self,
+                format: datafusion::physical_plan::DisplayFormatType,
+                f: &mut std::fmt::Formatter<'_>,
+            ) -> std::fmt::Result {
+                self.$inner.fmt_as(format, f)
+            }
+        }
+    };
+}
+
 /// The name of an operator: its type's.
 macro_rules! named_as_its_type {
     () => {
@@ -82,12 +97,70 @@ macro_rules! with_inputs {
             }
         }
 
+        crate::inputs::recomputes_properties!();
+    };
+}
+
+/// New inputs of an operator: by `replace_children`, with properties computed anew.
+macro_rules! recomputes_properties {
+    () => {
         fn with_new_children(
             self: std::sync::Arc<Self>,
             children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
         ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
             let properties = datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
             self.replace_children(children, datafusion::physical_plan::ReplaceChildrenOptions::new(properties))
+        }
+    };
+}
+
+/// The methods of an operator that stands for the one in its field of this name: plans show it as that one, and type
+/// tests find that one. It must have a method `around` that gives the operator with another one in the field.
+macro_rules! stands_for {
+    ($inner:ident) => {
+        crate::inputs::named_as_its_type!();
+
+        fn downcast_delegate(&self) -> Option<&dyn datafusion::physical_plan::ExecutionPlan> {
+            Some(self.$inner.as_ref())
+        }
+
+        fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
+            self.$inner.properties()
+        }
+
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            self.$inner.children()
+        }
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            options: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            let inner = std::sync::Arc::clone(&self.$inner).replace_children(children, options)?;
+            Ok(self.around(inner))
+        }
+
+        crate::inputs::recomputes_properties!();
+
+        fn reset_state(
+            self: std::sync::Arc<Self>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            let inner = std::sync::Arc::clone(&self.$inner).reset_state()?;
+            Ok(self.around(inner))
+        }
+
+        fn apply_expressions(
+            &self,
+            visit: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            self.$inner.apply_expressions(visit)
+        }
+
+        fn maintains_input_order(&self) -> Vec<bool> {
+            self.$inner.maintains_input_order()
         }
     };
 }
@@ -141,4 +214,7 @@ pub fn replaced(
     replaced.data()
 }
 
-pub(super) use {named_as_its_type, passes_on, shows_its_name, with_inputs, without_expressions, without_inputs};
+pub(super) use {
+    named_as_its_type, passes_on, recomputes_properties, shows_as, shows_its_name, stands_for, with_inputs,
+    without_expressions, without_inputs,
+};

@@ -9,6 +9,7 @@ use hobt_page::{PageDamage, RowPage, StoredValue};
 use hobt_types::{Collation, PhysicalType};
 
 use super::NextPage;
+use super::formula::{PageRows, read_column};
 use super::kernels::Kernels;
 use super::text_extreme::TextExtreme;
 use crate::{AccessError, LargeValues};
@@ -231,6 +232,10 @@ impl Aggregator {
         slots: &[usize],
         values: &dyn LargeValues,
     ) -> Result<(), AggregateError> {
+        if self.scratch.is_empty() {
+            self.scratch.push(Vec::new());
+        }
+        let numbers = &mut self.scratch[0];
         for ((aggregate, value), text) in self.aggregates.iter().zip(&mut self.values).zip(&mut self.text) {
             match (aggregate, value) {
                 (ScanAggregate::CountRows, AggregateValue::Count(count)) => *count += slots.len() as u64,
@@ -242,13 +247,13 @@ impl Aggregator {
                     *count += (slots.len() - nulls) as u64;
                 }
                 (ScanAggregate::Min(ScanExpression::Column(column)), AggregateValue::Extreme(best)) => {
-                    *best = lesser(*best, numbers_in(page, *column, slots).min());
+                    *best = lesser(*best, numbers_in(page, *column, slots, numbers).min());
                 }
                 (ScanAggregate::Max(ScanExpression::Column(column)), AggregateValue::Extreme(best)) => {
-                    *best = (*best).max(numbers_in(page, *column, slots).max());
+                    *best = (*best).max(numbers_in(page, *column, slots, numbers).max());
                 }
                 (ScanAggregate::Sum(ScanExpression::Column(column)), AggregateValue::Sum(sum, count)) => {
-                    for number in numbers_in(page, *column, slots) {
+                    for number in numbers_in(page, *column, slots, numbers) {
                         *sum += i128::from(number);
                         *count += 1;
                     }
@@ -338,17 +343,18 @@ impl Aggregator {
     }
 }
 
-/// The numbers of a column in `slots`, without NULLs.
-fn numbers_in<'s>(page: &'s RowPage<'_>, column: usize, slots: &'s [usize]) -> impl Iterator<Item = i64> + 's {
+/// The numbers of a column in `slots`, without NULLs; `numbers` is overwritten.
+fn numbers_in<'s>(
+    page: &'s RowPage<'_>,
+    column: usize,
+    slots: &'s [usize],
+    numbers: &'s mut Vec<i64>,
+) -> impl Iterator<Item = i64> + 's {
+    numbers.clear();
+    read_column(page, column, PageRows::Slots(slots), numbers);
     let has_nulls = page.null_count(column) > 0;
-    let bytes = page.fixed(column);
-    let physical = page.row_layout().columns()[column].physical;
-    slots.iter().filter(move |&&slot| !has_nulls || !page.is_null(column, slot)).map(move |&slot| match physical {
-        PhysicalType::Fixed1 => i64::from(bytes[slot]),
-        PhysicalType::Fixed2 => i64::from(i16::from_le_bytes(bytes.as_chunks().0[slot])),
-        PhysicalType::Fixed4 => i64::from(i32::from_le_bytes(bytes.as_chunks().0[slot])),
-        _ => i64::from_le_bytes(bytes.as_chunks().0[slot]),
-    })
+    let numbers = numbers.iter().zip(slots).filter(move |&(_, &slot)| !has_nulls || !page.is_null(column, slot));
+    numbers.map(|(&number, _)| number)
 }
 
 /// For each aggregate the columns that no earlier one reads.
@@ -522,7 +528,7 @@ fn evaluate_into(
     match expression {
         ScanExpression::Column(column) => {
             scratch[depth].clear();
-            load_column(page, *column, &mut scratch[depth]);
+            read_column(page, *column, PageRows::All(page.row_count()), &mut scratch[depth]);
         }
         ScanExpression::Literal(value) => {
             scratch[depth].clear();
@@ -542,21 +548,6 @@ fn evaluate_into(
         }
     }
     Ok(())
-}
-
-/// An integer column as 64-bit integers.
-fn load_column(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) {
-    let bytes = page.fixed(column);
-    match page.row_layout().columns()[column].physical {
-        PhysicalType::Fixed1 => out.extend(bytes.iter().map(|&byte| i64::from(byte))),
-        PhysicalType::Fixed2 => {
-            out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from(i16::from_le_bytes(chunk))));
-        }
-        PhysicalType::Fixed4 => {
-            out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from(i32::from_le_bytes(chunk))));
-        }
-        _ => out.extend(bytes.as_chunks().0.iter().map(|&chunk| i64::from_le_bytes(chunk))),
-    }
 }
 
 /// `left = left operation right`, wrapped; returns whether every result is in the range of its type.

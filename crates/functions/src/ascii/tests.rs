@@ -56,7 +56,7 @@ impl Texts {
         Texts::new(&(0..ROWS).map(|_| text(random)).collect::<Vec<_>>())
     }
 
-    /// The same texts as a part of longer arrays, which own more bytes than the texts need.
+    /// Random texts that are a part of longer arrays, which own more bytes than the texts need.
     fn sparse(random: &mut SplitMix64) -> Texts {
         let around = |texts: &ArrayRef| {
             let long = StringViewArray::from_iter_values((0..1000).map(|row| format!("another long text {row}")));

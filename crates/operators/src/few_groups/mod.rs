@@ -22,14 +22,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, TryStreamExt};
 use hobt_base::SqlError;
 use hobt_udf::sql_error_of;
@@ -76,7 +75,7 @@ impl FewGroupsExec {
     }
 
     /// As [`FewGroupsExec::new`]; the aggregation itself if it has another shape now.
-    fn around(aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    fn around(&self, aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let shape = aggregation.downcast_ref::<AggregateExec>().and_then(Shape::of);
         match shape.filter(|shape| !shape.keys.is_empty()) {
             Some(shape) => Arc::new(FewGroupsExec::new(aggregation, shape)),
@@ -91,56 +90,10 @@ impl fmt::Debug for FewGroupsExec {
     }
 }
 
-impl DisplayAs for FewGroupsExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.aggregation.fmt_as(format, f)
-    }
-}
+crate::inputs::shows_as!(FewGroupsExec, aggregation);
 
 impl ExecutionPlan for FewGroupsExec {
-    fn name(&self) -> &'static str {
-        "FewGroupsExec"
-    }
-
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.aggregation.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.aggregation.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.aggregation.children()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let aggregation = Arc::clone(&self.aggregation).replace_children(children, options)?;
-        Ok(FewGroupsExec::around(aggregation))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(FewGroupsExec::around(Arc::clone(&self.aggregation).reset_state()?))
-    }
-
-    fn apply_expressions(
-        &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.aggregation.apply_expressions(visit)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.aggregation.maintains_input_order()
-    }
+    crate::inputs::stands_for!(aggregation);
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);

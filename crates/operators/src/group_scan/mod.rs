@@ -24,16 +24,10 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, RecordBatchStream,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, RecordBatchStream};
 use futures::Stream;
 use hobt_access::scan::ScanWorker;
 
@@ -61,7 +55,7 @@ impl GroupScanExec {
     }
 
     /// As [`GroupScanExec::new`]; the aggregation itself if it has another shape now.
-    fn around(aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    fn around(&self, aggregation: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         match aggregation.downcast_ref::<AggregateExec>().and_then(GroupScanShape::of) {
             Some(shape) => Arc::new(GroupScanExec::new(aggregation, shape)),
             None => aggregation,
@@ -75,55 +69,10 @@ impl fmt::Debug for GroupScanExec {
     }
 }
 
-impl DisplayAs for GroupScanExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.aggregation.fmt_as(format, f)
-    }
-}
+crate::inputs::shows_as!(GroupScanExec, aggregation);
 
 impl ExecutionPlan for GroupScanExec {
-    fn name(&self) -> &'static str {
-        "GroupScanExec"
-    }
-
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.aggregation.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.aggregation.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.aggregation.children()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(GroupScanExec::around(Arc::clone(&self.aggregation).replace_children(children, options)?))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(GroupScanExec::around(Arc::clone(&self.aggregation).reset_state()?))
-    }
-
-    fn apply_expressions(
-        &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.aggregation.apply_expressions(visit)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.aggregation.maintains_input_order()
-    }
+    crate::inputs::stands_for!(aggregation);
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Started { scan, profile } = self.shape.scan().start()?;

@@ -114,7 +114,7 @@ impl Codes {
             }
             (Table::Numbers(numbers), _) => numbers.read::<Int64Type>(array, |value| value, codes),
         }
-        // The value under a NULL has got a code like any other, which nobody asks for.
+        // The value under a NULL has a code by now, which is not a code of the column.
         if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
             codes.iter_mut().zip(nulls.iter()).for_each(|(code, valid)| *code *= u32::from(valid));
         }
@@ -139,30 +139,15 @@ impl Codes {
         codes: &mut Vec<u32>,
     ) -> Result<(), AccessError> {
         codes.clear();
-        let physical = page.row_layout().columns()[column].physical;
-        match (&mut self.table, physical) {
+        match (&mut self.table, page.row_layout().columns()[column].physical) {
             (Table::Texts(texts), _) => texts.read_page((id, page, column), rows, values, codes)?,
-            (Table::Wide(hashed), PhysicalType::Fixed4) => {
-                each_of(page, column, rows, |value| codes.push(hashed.code(i128::from(i32::from_le_bytes(value)))));
-            }
-            (Table::Wide(hashed), PhysicalType::Fixed8) => {
-                each_of(page, column, rows, |value| codes.push(hashed.code(i128::from(i64::from_le_bytes(value)))));
-            }
-            (Table::Wide(hashed), _) => {
+            (Table::Wide(hashed), PhysicalType::Fixed16) => {
                 each_of(page, column, rows, |value| codes.push(hashed.code(i128::from_le_bytes(value))));
             }
-            (Table::Numbers(numbers), PhysicalType::Fixed1) => {
-                each_of(page, column, rows, |[byte]| codes.push(numbers.code(i64::from(byte))));
+            (Table::Wide(hashed), _) => {
+                each_number(page, column, rows, |number| codes.push(hashed.code(i128::from(number))));
             }
-            (Table::Numbers(numbers), PhysicalType::Fixed2) => {
-                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from(i16::from_le_bytes(value)))));
-            }
-            (Table::Numbers(numbers), PhysicalType::Fixed4) => {
-                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from(i32::from_le_bytes(value)))));
-            }
-            (Table::Numbers(numbers), _) => {
-                each_of(page, column, rows, |value| codes.push(numbers.code(i64::from_le_bytes(value))));
-            }
+            (Table::Numbers(numbers), _) => each_number(page, column, rows, |number| codes.push(numbers.code(number))),
         }
         if page.null_count(column) > 0 {
             codes.iter_mut().zip(rows.slots()).for_each(|(code, slot)| *code *= u32::from(!page.is_null(column, slot)));
@@ -214,6 +199,17 @@ fn each_of<const N: usize>(page: &RowPage<'_>, column: usize, rows: PageRows<'_>
     match rows {
         PageRows::All(count) => values[..count].iter().for_each(|&value| show(value)),
         PageRows::Slots(slots) => slots.iter().for_each(|&slot| show(values[slot])),
+    }
+}
+
+/// [`each_of`] a column of up to eight bytes.
+#[inline(always)]
+fn each_number(page: &RowPage<'_>, column: usize, rows: PageRows<'_>, mut show: impl FnMut(i64)) {
+    match page.row_layout().columns()[column].physical {
+        PhysicalType::Fixed1 => each_of(page, column, rows, |[byte]| show(i64::from(byte))),
+        PhysicalType::Fixed2 => each_of(page, column, rows, |value| show(i64::from(i16::from_le_bytes(value)))),
+        PhysicalType::Fixed4 => each_of(page, column, rows, |value| show(i64::from(i32::from_le_bytes(value)))),
+        _ => each_of(page, column, rows, |value| show(i64::from_le_bytes(value))),
     }
 }
 

@@ -23,21 +23,15 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use futures::TryStreamExt;
 use futures::future::FutureExt;
 use hobt_base::SqlError;
@@ -98,6 +92,10 @@ impl SpillJoinExec {
         SpillJoinExec { join, stop, common: Common::default(), counted: Counted::default() }
     }
 
+    fn around(&self, join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(SpillJoinExec::new(join, self.stop.clone()))
+    }
+
     fn hash_join(&self) -> Result<&HashJoinExec> {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
@@ -110,57 +108,10 @@ impl SpillJoinExec {
     }
 }
 
-impl DisplayAs for SpillJoinExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.join.fmt_as(format, f)
-    }
-}
+crate::inputs::shows_as!(SpillJoinExec, join);
 
 impl ExecutionPlan for SpillJoinExec {
-    fn name(&self) -> &'static str {
-        "SpillJoinExec"
-    }
-
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.join.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.join.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.join.children()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let join = Arc::clone(&self.join).replace_children(children, options)?;
-        Ok(Arc::new(SpillJoinExec::new(join, self.stop.clone())))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let join = Arc::clone(&self.join).reset_state()?;
-        Ok(Arc::new(SpillJoinExec::new(join, self.stop.clone())))
-    }
-
-    fn apply_expressions(
-        &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.join.apply_expressions(visit)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.join.maintains_input_order()
-    }
+    crate::inputs::stands_for!(join);
 
     fn fetch(&self) -> Option<usize> {
         self.join.fetch()

@@ -26,17 +26,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use futures::StreamExt;
 use hobt_base::SqlError;
 use hobt_table::StatementRun;
@@ -81,6 +77,10 @@ impl SpillWindowExec {
     fn new(windows: Arc<dyn ExecutionPlan>, run: &Arc<StatementRun>) -> SpillWindowExec {
         SpillWindowExec { windows, run: Arc::clone(run), metrics: ExecutionPlanMetricsSet::new() }
     }
+
+    fn around(&self, windows: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(SpillWindowExec::new(windows, &self.run))
+    }
 }
 
 impl fmt::Debug for SpillWindowExec {
@@ -89,57 +89,10 @@ impl fmt::Debug for SpillWindowExec {
     }
 }
 
-impl DisplayAs for SpillWindowExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.windows.fmt_as(format, f)
-    }
-}
+crate::inputs::shows_as!(SpillWindowExec, windows);
 
 impl ExecutionPlan for SpillWindowExec {
-    fn name(&self) -> &'static str {
-        "SpillWindowExec"
-    }
-
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.windows.as_ref())
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.windows.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.windows.children()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let windows = Arc::clone(&self.windows).replace_children(children, options)?;
-        Ok(Arc::new(SpillWindowExec::new(windows, &self.run)))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let windows = Arc::clone(&self.windows).reset_state()?;
-        Ok(Arc::new(SpillWindowExec::new(windows, &self.run)))
-    }
-
-    fn apply_expressions(
-        &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.windows.apply_expressions(visit)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.windows.maintains_input_order()
-    }
+    crate::inputs::stands_for!(windows);
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);

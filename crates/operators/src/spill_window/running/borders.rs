@@ -23,7 +23,7 @@ pub(super) struct Borders {
 /// Finds the borders of batch after batch.
 pub(super) struct BorderFinder {
     partition: Keys,
-    /// `None` if nobody asks for peers.
+    /// `None` if peers are not found.
     order: Option<Keys>,
 }
 
