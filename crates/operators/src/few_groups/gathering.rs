@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_null_array};
-use arrow::compute::take;
+use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
+use super::batches::{KeyValues, cut};
 use super::shape::{Set, Shape};
 use crate::key_codes::{Chain, Codes};
 
@@ -129,39 +129,21 @@ impl Gathering {
         if self.rows == 0 {
             return Ok(made);
         }
-        let values = self.codes.iter().map(Codes::values).collect::<Result<Vec<_>>>()?;
-        let shown = self.shape.keys.iter().zip(&values).map(|(key, values)| key.shown(values));
-        let shown = shown.collect::<Result<Vec<_>>>()?;
+        let values = KeyValues::of(&self.shape, &self.codes)?;
         for (set, groups) in self.shape.sets.iter().zip(self.sets) {
-            let batch = groups.into_batch(&self.shape, set, &values, &shown)?;
-            let starts = (0..batch.num_rows()).step_by(self.batch_rows.max(1));
-            made.extend(starts.map(|start| Ok(batch.slice(start, self.batch_rows.min(batch.num_rows() - start)))));
+            made.extend(cut(&groups.into_batch(&self.shape, set, &values)?, self.batch_rows).map(Ok));
         }
         Ok(made)
     }
 }
 
 impl GroupsOfSet {
-    fn into_batch(self, shape: &Shape, set: &Set, values: &[ArrayRef], shown: &[ArrayRef]) -> Result<RecordBatch> {
-        let groups = self.chain.count();
-        let mut codes: Vec<Option<UInt32Array>> = vec![None; shape.keys.len()];
-        for (&key, of_key) in self.chain.columns().iter().zip(self.chain.codes()) {
-            codes[key] = Some(UInt32Array::from(of_key));
-        }
-        let mut columns = Vec::with_capacity(shape.schema().fields().len());
-        for ((key, codes), shown) in shape.keys.iter().zip(&codes).zip(shown) {
-            columns.push(match codes {
-                Some(codes) => take(shown, codes, None)?,
-                None => new_null_array(key.given(), groups),
-            });
-        }
-        if let Some(number) = &set.number {
-            columns.push(number.to_array_of_size(groups)?);
-        }
+    fn into_batch(self, shape: &Shape, set: &Set, values: &KeyValues) -> Result<RecordBatch> {
+        let (mut columns, codes) = values.columns(shape, set, &self.chain)?;
         for (call, accumulator) in shape.calls.iter().zip(self.accumulators) {
-            match (accumulator, call.text_of.and_then(|key| codes[key].as_ref().zip(values.get(key)))) {
+            match (accumulator, call.text_of) {
                 (Some(mut accumulator), _) => columns.extend(accumulator.state(EmitTo::All)?),
-                (None, Some((codes, values))) => columns.push(take(values, codes, None)?),
+                (None, Some(key)) => columns.push(values.texts(key, &codes)?),
                 (None, None) => return Err(internal_datafusion_err!("an aggregate without a state")),
             }
         }

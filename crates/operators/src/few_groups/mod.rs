@@ -15,6 +15,7 @@
 //! Leaves to others: which plan (`hobt-planner`), what an aggregate computes (`hobt-functions`), the final aggregation
 //! and groups that need files (DataFusion).
 
+mod batches;
 mod gathering;
 mod shape;
 
@@ -35,6 +36,7 @@ use hobt_udf::sql_error_of;
 
 use crate::group_scan::{GROUPS_EXPECTED_MAX, GroupScanExec, GroupScanShape};
 use crate::spill_join::OnceStreamExec;
+pub(crate) use batches::{KeyValues, cut};
 use gathering::{Added, Gathering};
 pub(crate) use shape::{Set, Shape};
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_null_array};
-use arrow::compute::take;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use hobt_access::AccessError;
@@ -14,7 +13,7 @@ use hobt_table::OperatorProfile;
 
 use super::shape::GroupScanShape;
 use super::states::{Scratch, State};
-use crate::few_groups::Set;
+use crate::few_groups::{KeyValues, Set, cut};
 use crate::key_codes::{Chain, Codes};
 use crate::row_tests::PageFilter;
 
@@ -113,13 +112,9 @@ impl GroupPages {
     pub(super) fn take(&mut self, is_last: bool) -> Result<Vec<RecordBatch>> {
         let mut made = Vec::new();
         if self.has_rows || self.shape.keys.is_empty() {
-            let values = self.codes.iter().map(Codes::values).collect::<Result<Vec<_>>>()?;
-            let shown = self.shape.shape.keys.iter().zip(&values).map(|(key, values)| key.shown(values));
-            let shown = shown.collect::<Result<Vec<_>>>()?;
+            let values = KeyValues::of(&self.shape.shape, &self.codes)?;
             for (set, groups) in self.shape.shape.sets.iter().zip(&mut self.sets) {
-                let batch = groups.as_batch(&self.shape, set, &values, &shown)?;
-                let starts = (0..batch.num_rows()).step_by(self.batch_rows);
-                made.extend(starts.map(|start| batch.slice(start, self.batch_rows.min(batch.num_rows() - start))));
+                made.extend(cut(&groups.as_batch(&self.shape, set, &values)?, self.batch_rows));
             }
         }
         if is_last {
@@ -165,12 +160,8 @@ impl GroupPages {
     fn count_memory(&mut self) {
         let of_set = |set: &GroupsOfSet| set.chain.bytes() + set.states.iter().map(State::bytes).sum::<usize>();
         let bytes = self.codes.iter().map(Codes::bytes).sum::<usize>() + self.sets.iter().map(of_set).sum::<usize>();
-        self.is_too_much |= match self.reservation.try_resize(bytes) {
-            Ok(()) => false,
-            // What is held is given, and is less afterwards.
-            Err(DataFusionError::ResourcesExhausted(_)) => true,
-            Err(_) => true,
-        };
+        // After an error what is held is given, and is less afterwards.
+        self.is_too_much |= self.reservation.try_resize(bytes).is_err();
     }
 }
 
@@ -179,9 +170,9 @@ impl PageVisitor for GroupPages {
         let ShownPage { partition, page, next, .. } = shown;
         if let Some(mut filter) = self.filter.take() {
             let values = self.scan.large_values(partition);
-            let added = filter.select(shown, &values).map(<[usize]>::to_vec);
+            let added = filter.select(shown, &values).and_then(|slots| self.add(shown, PageRows::Slots(slots)));
             self.filter = Some(filter);
-            return self.add(shown, PageRows::Slots(&added?));
+            return added;
         }
         if let Some(next) = next {
             self.columns.iter().for_each(|&column| next.fetch(page, column));
@@ -203,36 +194,14 @@ impl PageVisitor for GroupPages {
 }
 
 impl GroupsOfSet {
-    fn as_batch(
-        &mut self,
-        shape: &GroupScanShape,
-        set: &Set,
-        values: &[ArrayRef],
-        shown: &[ArrayRef],
-    ) -> Result<RecordBatch> {
+    fn as_batch(&mut self, shape: &GroupScanShape, set: &Set, values: &KeyValues) -> Result<RecordBatch> {
         let groups = self.chain.count();
         // Without a key there is a group without a row.
         self.states.iter_mut().for_each(|state| state.resize(groups));
-        let mut codes: Vec<Option<UInt32Array>> = vec![None; shape.keys.len()];
-        for (&key, of_key) in self.chain.columns().iter().zip(self.chain.codes()) {
-            codes[key] = Some(UInt32Array::from(of_key));
-        }
-        let mut columns = Vec::with_capacity(shape.shape.schema().fields().len());
-        for ((key, codes), shown) in shape.shape.keys.iter().zip(&codes).zip(shown) {
-            columns.push(match codes {
-                Some(codes) => take(shown, codes, None)?,
-                None => new_null_array(key.given(), groups),
-            });
-        }
-        if let Some(number) = &set.number {
-            columns.push(number.to_array_of_size(groups)?);
-        }
+        let (mut columns, codes) = values.columns(&shape.shape, set, &self.chain)?;
         for (call, (definition, place)) in shape.shape.calls.iter().zip(&shape.calls) {
             match call.text_of {
-                Some(key) => {
-                    let codes = codes[key].as_ref().ok_or_else(|| internal_datafusion_err!("a set without its key"))?;
-                    columns.push(take(&values[key], codes, None)?);
-                }
+                Some(key) => columns.push(values.texts(key, &codes)?),
                 None => columns.extend(self.states[*place].arrays(definition)?),
             }
         }
