@@ -2,8 +2,8 @@
 //!
 //! The bytes of a column's texts are contiguous on a page, so they are tested where they lie: no text is copied and no
 //! sort key is made. Bytes decide between ASCII texts under every collation: case is ignored or not, and trailing
-//! spaces do not count. A text with other characters is kept by [`TextFilter::select`], and decided by a [`TextCheck`] in
-//! [`TextFilter::select_exactly`].
+//! spaces do not count. A text with other characters is kept by [`TextFilter::select`], and decided by a
+//! [`TextCheck`] in [`TextFilter::select_exactly`].
 //!
 //! ```text
 //!   area of the page   w12ˣw123ʸW1234ᶻ…         the ends of the values are beside it
