@@ -190,7 +190,7 @@ pub struct BoundQuery {
     pub columns: Vec<ResultColumn>,
     /// `INTO`.
     pub into: Option<SelectInto>,
-    /// Whether the plan may be used for another execution of the same text: no variable, date or system function was
-    /// folded into it.
+    /// Whether the plan may be used for another execution of the text with these values of its variables: no date,
+    /// system function or global variable was folded into it.
     pub is_cacheable: bool,
 }

@@ -125,7 +125,7 @@ impl Binder<'_> {
             if self.options.keeps_variables {
                 return Ok(parameter(name, typed.sql_type));
             }
-            self.progress.is_cacheable.set(false);
+            self.progress.reads_variables.set(true);
             let known = BoundExpr::literal(typed.value, typed.sql_type, name.position)?;
             // In other clauses nothing is estimated from it, and a mark would become part of a column's name.
             if !matches!(site.clause, Clause::Where | Clause::On) {
@@ -201,6 +201,10 @@ impl Binder<'_> {
 
     /// The context for one call of a function that draws random numbers: each call in the text has a different seed.
     pub(super) fn context_for(&self, volatility: Volatility) -> std::sync::Arc<hobt_functions::FunctionContext> {
+        if volatility != Volatility::Immutable && !self.options.keeps_variables {
+            // The context has the time and the seed of this execution.
+            self.progress.is_cacheable.set(false);
+        }
         if volatility != Volatility::OncePerReference {
             return self.context.clone();
         }

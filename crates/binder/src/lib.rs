@@ -156,6 +156,8 @@ struct Progress {
     next_name: Cell<usize>,
     /// Whether the plan depends on nothing that may change between executions.
     is_cacheable: Cell<bool>,
+    /// Whether the plan has the values of variables in it.
+    reads_variables: Cell<bool>,
     /// How many views, functions and common table expressions enclose the part that is being bound.
     nesting: Cell<usize>,
     /// How many subqueries enclose the part that is being bound.
@@ -177,6 +179,7 @@ impl Default for Progress {
         Progress {
             next_name: Cell::new(1),
             is_cacheable: Cell::new(true),
+            reads_variables: Cell::new(false),
             nesting: Cell::new(0),
             applied: Cell::new(0),
             level: Cell::new(0),
@@ -315,7 +318,7 @@ impl<'r> Binder<'r> {
 
     /// Whether everything that was bound so far stays valid for later executions.
     pub fn is_timeless(&self) -> bool {
-        self.progress.is_cacheable.get()
+        self.progress.is_cacheable.get() && !self.progress.reads_variables.get()
     }
 
     /// Whether a bound expression has a subquery in it, so that only a query can evaluate it.

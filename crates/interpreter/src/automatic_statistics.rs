@@ -44,17 +44,12 @@ impl Interpreter<'_> {
             return Ok(false);
         }
         let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
-        let largest = all.iter().map(|wanted| wanted.heap().row_count()).max().unwrap_or(0);
-        let rows_min = if largest >= LARGE_ROWS { 1 } else { ROWS_MIN };
+        let rows_min = rows_min(all.iter().map(|wanted| wanted.heap().row_count()));
         for wanted in all {
             let heap = wanted.heap();
             let (database, table) = (heap.database(), heap.table());
             match work_for(database, table, wanted.column, rows_min) {
-                Some(Work::UpdateBehind(statistics)) => self.environment.statistics.push(StatisticsUpdate {
-                    database: database.id(),
-                    table: table.id,
-                    statistics: statistics.id,
-                }),
+                Some(Work::UpdateBehind(statistics)) => self.update_behind(database, table, &statistics),
                 Some(work) if self.state.transaction.is_none() => {
                     works.push((database.clone(), Arc::clone(table), work));
                 }
@@ -75,6 +70,31 @@ impl Interpreter<'_> {
         });
         self.is_gathering = false;
         done
+    }
+
+    /// Whether statistics of columns would be made or updated before a query that wants them is planned. What is to be
+    /// updated behind it is queued.
+    pub(super) fn wants_statistics(&self, all: Vec<(&DatabaseUse, &Arc<Table>, usize)>) -> bool {
+        if self.is_gathering {
+            return false;
+        }
+        let rows = |(database, table, _): &(&DatabaseUse, &Arc<Table>, usize)| {
+            database.row_count(table.base_index().partitions.iter().map(|partition| partition.hobt)).unwrap_or(0)
+        };
+        let rows_min = rows_min(all.iter().map(rows));
+        all.into_iter().any(|(database, table, column)| match work_for(database, table, column, rows_min) {
+            Some(Work::UpdateBehind(statistics)) => {
+                self.update_behind(database, table, &statistics);
+                false
+            }
+            Some(_) => self.state.transaction.is_none(),
+            None => false,
+        })
+    }
+
+    fn update_behind(&self, database: &DatabaseUse, table: &Table, statistics: &Statistics) {
+        let (database, table, statistics) = (database.id(), table.id, statistics.id);
+        self.environment.statistics.push(StatisticsUpdate { database, table, statistics });
     }
 
     fn do_work(&mut self, database: &DatabaseUse, table: &Arc<Table>, work: Work) -> Result<(), Failure> {
@@ -101,6 +121,11 @@ impl Interpreter<'_> {
             }
         }
     }
+}
+
+/// The rows from which on a table gets statistics, in a query over tables of these sizes.
+fn rows_min(rows: impl Iterator<Item = u64>) -> u64 {
+    if rows.max().unwrap_or(0) >= LARGE_ROWS { 1 } else { ROWS_MIN }
 }
 
 /// The name of automatic statistics as in SQL Server: `_WA_Sys_` and the ids of column and table in hexadecimal digits.
@@ -145,7 +170,7 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
 
 /// The number of changes after which statistics over `rows` rows are stale, as in SQL Server since 2016 (Microsoft:
 /// "Statistics", AUTO_UPDATE_STATISTICS).
-fn update_threshold(rows: f64) -> f64 {
+pub(super) fn update_threshold(rows: f64) -> f64 {
     if rows <= 500.0 { 500.0 } else { (500.0 + 0.2 * rows).min((1000.0 * rows).sqrt()) }
 }
 

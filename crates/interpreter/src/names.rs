@@ -28,6 +28,7 @@ use super::{globals, system_functions};
 use crate::changed_keys::ChangedKeys;
 use crate::interpreter::{Caught, Interpreter};
 use crate::place::{Place, place_of};
+use crate::plans::Standing;
 use crate::used_sequences::SharedSequences;
 use hobt_binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use hobt_operators::ResourceSemaphore;
@@ -65,7 +66,7 @@ impl UsedTable {
     }
 
     /// A table that the statement reads.
-    fn read(database: DatabaseUse, table: Arc<Table>, reading: Reading) -> UsedTable {
+    pub(super) fn read(database: DatabaseUse, table: Arc<Table>, reading: Reading) -> UsedTable {
         let Reading { mode, is_kept, waits_for_nobody, locks_pages, rows } = reading;
         let is_of_snapshot =
             matches!(rows, Rows::OfTransaction | Rows::Locked(RowReading { is_of_snapshot: true, .. }));
@@ -87,6 +88,7 @@ pub(super) struct Names<'a> {
     pub(super) run: Rc<OnceCell<Arc<StatementRun>>>,
     pub(super) cancelled: &'a Arc<AtomicBool>,
     used: Rc<RefCell<Vec<UsedTable>>>,
+    standing: Rc<RefCell<Standing>>,
     pub(super) sequences: SharedSequences,
     changed_keys: &'a [ChangedKeys],
     /// The reading of files that the statement continues.
@@ -99,6 +101,11 @@ pub(super) struct Names<'a> {
 }
 
 impl Interpreter<'_> {
+    /// Lets a statement see the rows that a table of it is read by.
+    pub(super) fn begin_reading(&self, run: &StatementRun, rows: Rows) {
+        begin_reading(self.state, run, rows);
+    }
+
     /// The names that the statement `run` can use.
     pub(super) fn names(&self, run: &Arc<StatementRun>) -> Names<'_> {
         Names { run: Rc::new(OnceCell::from(Arc::clone(run))), ..self.names_alone() }
@@ -117,6 +124,7 @@ impl Interpreter<'_> {
             run: Rc::default(),
             cancelled: &self.cancelled,
             used: Rc::default(),
+            standing: Rc::default(),
             sequences: Rc::clone(&self.sequences),
             changed_keys: &self.changed_keys,
             file_batches: self.file_batches.as_ref(),
@@ -150,6 +158,11 @@ impl Names<'_> {
         self.used.take()
     }
 
+    /// What the statement that was bound with these names stands on.
+    pub(super) fn standing(&self) -> Standing {
+        self.standing.take()
+    }
+
     pub(super) fn statement(&self) -> Result<Arc<StatementRun>, SqlError> {
         if let Some(run) = self.run.get() {
             return Ok(Arc::clone(run));
@@ -171,15 +184,8 @@ impl Names<'_> {
         let is_whole = run.is_whole(database.id(), table.id);
         let reading = Reading::of(hints.hints, hints.places, isolation, (database, table), is_whole);
         self.used.borrow_mut().push(UsedTable::read(database.clone(), Arc::clone(table), reading));
-        match reading.rows {
-            Rows::Present => {}
-            Rows::OfStatement | Rows::Locked(RowReading { is_of_snapshot: false, .. }) => {
-                run.context.read_versions(self.state.viewer());
-            }
-            Rows::OfTransaction | Rows::Locked(_) => {
-                run.context.read_snapshot(self.state.lasting_transaction(&run.context));
-            }
-        }
+        self.standing.borrow_mut().note_read((database, table), (hints.hints, hints.places), reading);
+        begin_reading(self.state, &run, reading.rows);
         let columns = table.columns.iter().map(|column| SourceColumn {
             name: column.name.clone(),
             sql_type: column.sql_type,
@@ -205,6 +211,7 @@ impl Names<'_> {
     }
 
     fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
+        self.standing.borrow_mut().note_one_run();
         let columns = view.source_columns();
         let context = self.view_context(database);
         let schema = view.schema();
@@ -214,10 +221,13 @@ impl Names<'_> {
 
     /// Resolves a name. An unknown database counts as an unknown object.
     pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
-        place_of(self.environment, &self.database, self.state, name).map_err(|error| match error.number {
-            number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
-            _ => error,
-        })
+        let place =
+            place_of(self.environment, &self.database, self.state, name).map_err(|error| match error.number {
+                number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
+                _ => error,
+            })?;
+        self.standing.borrow_mut().note_database(&place.database);
+        Ok(place)
     }
 
     /// The database of a resolved module. `None` if it is the same database, where its text means the same.
@@ -248,6 +258,7 @@ impl NameResolver for Names<'_> {
     fn resolve(&self, name: &ObjectName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
         let is_it = |keys: &&ChangedKeys| name.as_simple().is_some_and(|name| name.is(&keys.name));
         if let Some(keys) = self.changed_keys.iter().find(is_it) {
+            self.standing.borrow_mut().note_one_run();
             return Ok(keys.resolved());
         }
         if let Some(kind) = self.of_module
@@ -279,6 +290,7 @@ impl NameResolver for Names<'_> {
                         return Err(errors::EXTERNAL_TABLE_HINTS.error().at(name.position()));
                     }
                     ModuleKind::ExternalTable => {
+                        self.standing.borrow_mut().note_one_run();
                         let read = self.external_table(&module.definition);
                         return read.map_err(|error| error.at(name.position()));
                     }
@@ -346,6 +358,7 @@ impl NameResolver for Names<'_> {
     }
 
     fn resolve_files(&self, files: &FileSource, types: &[SqlType]) -> Result<Resolved, SqlError> {
+        self.standing.borrow_mut().note_one_run();
         self.files(files, types)
     }
 
@@ -362,12 +375,15 @@ impl NameResolver for Names<'_> {
             }
             None => self.database.clone(),
         };
+        self.standing.borrow_mut().note_database(&database);
         database.snapshot().partition_function(&name.value).cloned().ok_or_else(unknown)
     }
 
     fn variable(&self, name: &str) -> Option<TypedValue> {
         let of_keys = || self.changed_keys.iter().find_map(|keys| keys.variable(name));
-        self.frame.get(name).or_else(of_keys).cloned()
+        let value = self.frame.get(name).or_else(of_keys).cloned();
+        self.standing.borrow_mut().note_variable(name, value.as_ref(), self.frame.passed(name));
+        value
     }
 
     fn assumed(&self, name: &str) -> Result<Option<Assumed>, SqlError> {
@@ -377,18 +393,22 @@ impl NameResolver for Names<'_> {
     }
 
     fn global_variable(&self, name: &str) -> Option<TypedValue> {
+        self.standing.borrow_mut().note_one_run();
         globals::value(self.environment, self.state, name)
     }
 
     fn system_function(&self, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {
+        self.standing.borrow_mut().note_one_run();
         system_functions::find(self, name, arguments)
     }
 
     fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError> {
+        self.standing.borrow_mut().note_one_run();
         self.values_of_sequence(sequence)
     }
 
     fn next_row_value(&self, sequence: &ObjectName) -> Result<TypedValue, SqlError> {
+        self.standing.borrow_mut().note_one_run();
         match self.looks_without {
             Some(_) => self.type_of_sequence(sequence).map(|sql_type| TypedValue { sql_type, value: Value::Null }),
             None => self.row_value_of_sequence(sequence),
@@ -401,6 +421,19 @@ impl NameResolver for Names<'_> {
 
     fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_> {
         Box::new(Names { database: database.clone(), ..self.clone() })
+    }
+}
+
+/// Lets a statement see the rows that a table of it is read by.
+fn begin_reading(state: &SessionState, run: &StatementRun, rows: Rows) {
+    match rows {
+        Rows::Present => {}
+        Rows::OfStatement | Rows::Locked(RowReading { is_of_snapshot: false, .. }) => {
+            run.context.read_versions(state.viewer());
+        }
+        Rows::OfTransaction | Rows::Locked(_) => {
+            run.context.read_snapshot(state.lasting_transaction(&run.context));
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use super::statistics;
 use crate::direct::learned::Learned;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::plans::ChangeShown;
-use hobt_binder::{BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints};
+use hobt_binder::{BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, ResultColumn as BoundColumn};
 use hobt_operators::{MemoryGrant, MemoryRequest, Reader, WriteTarget, gathered, insert_plan};
 use hobt_planner::{FinishPlan, PhysicalPlan, Planned, Planning, Prepared};
 use hobt_table::{JoinWay, MemoryFigures, StatementRun, Writes};
@@ -47,7 +47,7 @@ impl Interpreter<'_> {
             (&run, Reader::Client),
             options,
             |binder| binder.bind_query(&select.query),
-            |this, query| this.begin_result_set(shown_columns(query)),
+            |this, columns| this.begin_result_set(shown_columns(columns)),
             |this, batch| this.give_rows(batch),
         )?;
         self.end_result_set(rows)?;
@@ -62,7 +62,7 @@ impl Interpreter<'_> {
         &mut self,
         run: &Arc<StatementRun>,
         bind: impl Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
+        begin: impl FnOnce(&mut Self, &[BoundColumn]) -> Result<(), Failure>,
         on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         self.run_bound_with((run, Reader::Statement), BindOptions::default(), bind, begin, on_batch)
@@ -73,15 +73,15 @@ impl Interpreter<'_> {
         (run, reader): (&Arc<StatementRun>, Reader),
         options: BindOptions,
         bind: impl Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
+        begin: impl FnOnce(&mut Self, &[BoundColumn]) -> Result<(), Failure>,
         mut on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         self.in_run(run, |this| {
-            let prepared = this.prepare(run, options, &bind, &one_stream)?;
+            let prepared = this.prepare_for(run, options, &bind, &one_stream, reader == Reader::Client)?;
             if reader == Reader::Client {
                 this.follow(run, &prepared, Writes::Nowhere, 1.0);
             }
-            begin(this, prepared.query())?;
+            begin(this, prepared.columns())?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
             let rows = prepared.run(reader, run, &executor, &mut |batch| {
@@ -105,8 +105,20 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
         finish: FinishPlan<'_>,
     ) -> Result<Prepared, Failure> {
+        self.prepare_for(run, options, bind, finish, false)
+    }
+
+    /// As [`Interpreter::prepare`]. With `keeps` the plan may be one of an earlier execution, and is kept for others.
+    fn prepare_for(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        finish: FinishPlan<'_>,
+        keeps: bool,
+    ) -> Result<Prepared, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let planned = self.plan(run, options, bind, finish)?;
+        let planned = self.plan(run, options, bind, finish, keeps)?;
         self.keep_plan(run, planned.plan());
         let (elapsed, cpu) = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         run.add_compile(elapsed, cpu);
@@ -139,25 +151,35 @@ impl Interpreter<'_> {
     }
 
     /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a
-    /// whole that is not locked as a whole. `finish` completes the plan for the consumer of its rows.
+    /// whole that is not locked as a whole. `finish` completes the plan for the consumer of its rows. With `keeps` it may
+    /// be one of an earlier execution, and is kept for others.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
         finish: FinishPlan<'_>,
+        keeps: bool,
     ) -> Result<Planned, Failure> {
+        let keeps = keeps && self.plans_statement(run);
+        if keeps && let Some(planned) = self.plan_again(run, finish)? {
+            return Ok(planned);
+        }
+        let mut has_statistics = false;
         loop {
-            let query = self.bind_and_lock(run, options, bind)?;
+            let (query, standing) = self.bind_and_lock(run, options, bind)?;
             let executor = Arc::clone(&self.environment.executor);
             let planning = Planning::of(&executor, run, options, query, self.state.options.row_count);
-            let mut planning = planning.map_err(Failure::of_binding)?;
-            if self.make_statistics(planning.wanted_columns())? {
-                // The reads for statistics are over, so the session shows the statement itself again.
+            let planning = planning.map_err(Failure::of_binding)?;
+            if !has_statistics && self.make_statistics(planning.wanted_columns())? {
+                // The reads for statistics are over, so the session shows the statement itself again. What it stands on
+                // includes the statistics, so it is bound again.
                 self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
-                planning.again().map_err(Failure::of_binding)?;
+                has_statistics = true;
+                continue;
             }
-            if let Some(planned) = planning.physical(finish)? {
+            if let Some(mut planned) = planning.physical(finish, keeps)? {
+                self.keep_for_reuse(run, &mut planned, standing);
                 return Ok(planned);
             }
         }
@@ -175,7 +197,7 @@ impl Interpreter<'_> {
             // A table that does not exist yet has no indexes.
             let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
             let prepared = this.prepare(run, bind_options(hints), &bind, &Ok)?;
-            let columns = new_columns(prepared.query())?;
+            let columns = new_columns(prepared.columns())?;
             let data_space = match &into.filegroup {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
                 None => DataSpaceDefinition::Default,
@@ -345,25 +367,25 @@ pub(super) fn bind_options(hints: &QueryHints) -> BindOptions {
     options
 }
 
-pub(super) fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
-    let column = |column: &hobt_binder::ResultColumn| ResultColumn {
+pub(super) fn shown_columns(columns: &[BoundColumn]) -> Vec<ResultColumn> {
+    let column = |column: &BoundColumn| ResultColumn {
         name: column.name.clone().unwrap_or_default(),
         sql_type: column.sql_type,
         nullable: column.nullable,
     };
-    query.columns.iter().map(column).collect()
+    columns.iter().map(column).collect()
 }
 
 /// The columns of the table that a `SELECT … INTO` creates.
-fn new_columns(query: &BoundQuery) -> Result<Vec<ColumnDefinition>, SqlError> {
-    let column = |column: &hobt_binder::ResultColumn| {
+fn new_columns(columns: &[BoundColumn]) -> Result<Vec<ColumnDefinition>, SqlError> {
+    let column = |column: &BoundColumn| {
         let name =
             column.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| errors::EMPTY_COLUMN_NAME.error())?;
         let mut definition = ColumnDefinition::new(name, column.sql_type, column.nullable);
         definition.collation = column.collation;
         Ok(definition)
     };
-    query.columns.iter().map(column).collect()
+    columns.iter().map(column).collect()
 }
 
 /// The first `SELECT` of a query.

@@ -89,6 +89,18 @@ impl SetOptions {
         Patience { timeout: self.lock_timeout, deadlock_priority: self.deadlock_priority }
     }
 
+    /// The options that plans depend on; the others are as in a new session.
+    pub(super) fn of_plans(&self) -> SetOptions {
+        SetOptions {
+            statistics: 0,
+            lock_timeout: None,
+            deadlock_priority: 0,
+            query_governor_cost_limit: 0,
+            context_info: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// Whether a switch is on.
     pub fn switch(&self, option: SwitchOption) -> bool {
         self.switches & switch_bit(option) != 0

@@ -16,6 +16,7 @@ use super::names::UsedTable;
 use super::reading::{begun_otherwise, changed_since, is_private, opened_since, snapshot_not_allowed};
 use crate::interpreter::Interpreter;
 use crate::open_transaction::OpenTransaction;
+use crate::plans::Standing;
 use hobt_binder::{BindOptions, Binder};
 use hobt_table::StatementRun;
 
@@ -23,17 +24,18 @@ use hobt_table::StatementRun;
 pub(super) const BIND_ATTEMPTS: usize = 20;
 
 impl Interpreter<'_> {
-    /// Binds, and locks the tables that the bound statement uses.
+    /// Binds, and locks the tables that the bound statement uses. Also tells what that statement stands on.
     pub(super) fn bind_and_lock<B>(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<B, SqlError>,
-    ) -> Result<B, Failure> {
+    ) -> Result<(B, Standing), Failure> {
         self.until_locked(run, |this| {
             let names = this.names(run);
             let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
-            Ok((bound, names.into_used()))
+            let standing = names.standing();
+            Ok(((bound, standing), names.into_used()))
         })
     }
 

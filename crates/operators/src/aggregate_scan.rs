@@ -31,6 +31,7 @@ use hobt_functions::value_to_array;
 use hobt_types::Value;
 
 use super::inputs::without_inputs;
+use super::kept::{Keeping, Recipe};
 use super::row_tests::{PageFilter, RowTest};
 use super::scan_exec::{ScanExec, Started};
 use super::turn::{self, Turn};
@@ -83,6 +84,30 @@ impl AggregateScanExec {
     /// The scan, or the filter over it.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         self.filter.as_ref().map_or(&self.scan, |(_, filter)| filter)
+    }
+
+    /// How it is made again for another execution. `None` if its scan cannot be.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Option<Recipe> {
+        // The filter is over the scan.
+        let input = keeping.node(self.input())?;
+        let tests = self.filter.as_ref().map(|(tests, _)| tests.clone());
+        let (aggregates, definitions) = (self.aggregates.clone(), self.definitions.clone());
+        let (finish, properties) = (self.finish, Arc::clone(&self.properties));
+        Some(Box::new(move |making, _| {
+            let input = making.node(&input)?;
+            let mut scan = Arc::clone(&input);
+            while let Some(below) = scan.children().first() {
+                scan = Arc::clone(below);
+            }
+            Ok(Arc::new(AggregateScanExec {
+                scan,
+                aggregates: aggregates.clone(),
+                definitions: definitions.clone(),
+                finish,
+                properties: Arc::clone(&properties),
+                filter: tests.clone().map(|tests| (tests, input)),
+            }))
+        }))
     }
 
     /// The aggregates that it computes.

@@ -29,6 +29,7 @@ mod insert;
 mod join_conditions;
 mod join_filter;
 mod join_types;
+mod kept;
 mod key_codes;
 mod lock_rows;
 mod memory;
@@ -82,6 +83,7 @@ pub use insert::{
 };
 pub use join_conditions::{all_conditions, of_nullable};
 pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped, TopFilter};
+pub use kept::KeptPlan;
 pub use lock_rows::{LockRowsExec, LockRowsSettings};
 pub use memory::Cancelled;
 pub use memory::{

@@ -129,7 +129,7 @@ pub enum Passing<'p> {
     /// Collects keys for the filters of scans.
     Taps(&'p KeyTapExec),
     /// Reads an index join's inner table, by a scan or by a seek.
-    Reads,
+    Reads(&'p InnerExec),
     /// Can be run a second time.
     Repeats,
     /// Hides the order of the rows.
@@ -213,10 +213,12 @@ fn passing(plan: &dyn ExecutionPlan) -> Option<Passing<'_>> {
     if let Some(tap) = plan.downcast_ref() {
         return Some(Passing::Taps(tap));
     }
+    if let Some(inner) = plan.downcast_ref() {
+        return Some(Passing::Reads(inner));
+    }
     let tests = [
         (plan.is::<CooperativeExec>(), Passing::Yields),
         (plan.is::<CancelExec>(), Passing::Cancels),
-        (plan.is::<InnerExec>(), Passing::Reads),
         (plan.is::<AgainExec>(), Passing::Repeats),
         (plan.is::<UnorderedExec>(), Passing::HidesOrder),
         (plan.is::<ShortBatchesExec>(), Passing::Shortens),
@@ -287,7 +289,7 @@ impl Role<'_> {
     pub fn over_input(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         let unchanged = || Some(Arc::clone(expr));
         match self {
-            Role::Passes(Passing::Yields | Passing::Taps(_) | Passing::Reads) | Role::Unseen(_) => unchanged(),
+            Role::Passes(Passing::Yields | Passing::Taps(_) | Passing::Reads(_)) | Role::Unseen(_) => unchanged(),
             Role::Exchange(_) | Role::Sort(_) => unchanged(),
             Role::Project(projection) => {
                 substituted(expr, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)))

@@ -35,14 +35,16 @@ use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
-use super::join_filter::{LeafFilter, Sieve, TopFilter};
+use super::join_filter::{KeptTop, LeafFilter, Sieve, TopFilter};
+use super::kept::{Keeping, Recipe};
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
 use builder::BatchBuilder;
 pub(super) use builder::{fitting, reads_pointers};
 use hobt_showplan::NodeMark;
 use hobt_table::{
-    ColumnPredicate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, TextCondition, WorkerClock,
+    ColumnPredicate, KeptEstimate, LeafEstimate, Missing, OperatorProfile, StatementRun, TableRead, TextCondition,
+    WorkerClock,
 };
 use hobt_udf::external;
 
@@ -175,6 +177,40 @@ impl ScanExec {
         let fresh = fresh.matching(Arc::clone(&self.texts));
         let (estimated, mark) = (self.estimated.clone(), self.mark.clone());
         ScanExec { sifts: self.sifts, estimated, mark, ..fresh.knowing(Arc::clone(&self.predicates)) }
+    }
+
+    /// How it is made again for another execution. `None` if it has the condition of a sort that is not above it.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Option<Recipe> {
+        let table = keeping.table(&self.table);
+        let filters: Vec<_> = self.filters.iter().map(|filter| filter.kept(keeping)).collect();
+        let top = |top: &TopFilter| Some((keeping.sort(&top.condition)?, top.kept()));
+        let tops: Vec<_> = self.tops.iter().map(top).collect::<Option<_>>()?;
+        let estimated = self.estimated.as_ref().map(|known| KeptEstimate::of(known, &mut |of| keeping.table(of)));
+        let (projection, schema, properties) =
+            (self.projection.clone(), Arc::clone(&self.schema), Arc::clone(&self.properties));
+        let (partitions, missing, sifts) = (Arc::clone(&self.partitions), self.missing.clone(), self.sifts);
+        let (predicates, texts) = (Arc::clone(&self.predicates), Arc::clone(&self.texts));
+        Some(Box::new(move |making, _| {
+            let table = Arc::clone(making.table(table)?);
+            let top = |(sort, top): &(usize, KeptTop)| Ok(top.with(making.sort(*sort)?));
+            Ok(Arc::new(ScanExec {
+                run: Arc::clone(table.run()),
+                table,
+                projection: projection.clone(),
+                schema: Arc::clone(&schema),
+                properties: Arc::clone(&properties),
+                started: Mutex::new(None),
+                partitions: Arc::clone(&partitions),
+                missing: missing.clone(),
+                predicates: Arc::clone(&predicates),
+                texts: Arc::clone(&texts),
+                estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
+                sifts,
+                filters: filters.iter().map(|filter| filter.made(making)).collect(),
+                tops: tops.iter().map(top).collect::<Result<_>>()?,
+                mark: NodeMark::default(),
+            }))
+        }))
     }
 
     /// The filters of joins above.

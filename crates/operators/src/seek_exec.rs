@@ -39,10 +39,14 @@ use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
+use super::kept::{Keeping, Recipe};
 use super::scan_exec::batch_bytes;
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
-use hobt_table::{ColumnPredicate, LeafEstimate, OperatorProfile, SeekPath, StatementRun, TableRead, WorkerClock};
+use hobt_table::{
+    Closed, ColumnPredicate, KeptEstimate, LeafEstimate, OperatorProfile, SeekPath, StatementRun, TableRead,
+    WorkerClock,
+};
 use hobt_udf::{external, has_sort_key};
 pub(super) use row_seeks::RowSeeks;
 use rows::RowBuilder;
@@ -220,6 +224,36 @@ impl SeekExec {
     pub fn filtered(&self, filter: LeafFilter) -> SeekExec {
         let filters = self.filters.iter().cloned().chain([filter]).collect();
         SeekExec { filters, ..self.unstarted() }
+    }
+
+    /// How it is made again for another execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
+        let (table, path) = (keeping.table(&self.table), Closed::of(self.path.as_ref()));
+        let filters: Vec<_> = self.filters.iter().map(|filter| filter.kept(keeping)).collect();
+        let estimated = self.estimated.as_ref().map(|known| KeptEstimate::of(known, &mut |of| keeping.table(of)));
+        let (projection, schema, properties) =
+            (self.projection.clone(), Arc::clone(&self.schema), Arc::clone(&self.properties));
+        let (direction, limit) = (self.direction, self.limit);
+        let (parts, predicates) = (Arc::clone(&self.parts), Arc::clone(&self.predicates));
+        Box::new(move |making, _| {
+            let table = Arc::clone(making.table(table)?);
+            let path = Arc::new(path.open(&table).map_err(external)?);
+            Ok(Arc::new(SeekExec {
+                table,
+                path,
+                direction,
+                projection: projection.clone(),
+                schema: Arc::clone(&schema),
+                properties: Arc::clone(&properties),
+                parts: Arc::clone(&parts),
+                predicates: Arc::clone(&predicates),
+                estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
+                limit,
+                filters: filters.iter().map(|filter| filter.made(making)).collect(),
+                mark: NodeMark::default(),
+                profile: OnceLock::new(),
+            }))
+        })
     }
 
     /// Whether the rows of each output partition are limited.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   bound query ─► Planning: optimised ──► Planned: physical, with the memory that it asks for ──► Prepared ─► rows
-//!                     ▲        │ the columns whose statistics it wants
-//!                     └────────┘ again, if any were made
+//!                              │ the columns whose statistics it wants                  └─► KeptQuery
+//!                              └─► if any are made, the query is bound again
 //! ```
 //! Leaves to others: the statistics, the admission to the memory, and what is done with the rows.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
@@ -17,11 +18,11 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::SqlError;
-use hobt_binder::{BindOptions, BoundQuery};
+use hobt_binder::{BindOptions, BoundQuery, ResultColumn};
 use hobt_operators::{
-    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing, grouping_few,
-    insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling, spilling_windows,
-    without_role,
+    Executor, Inserted, KeptPlan, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing,
+    grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling,
+    spilling_windows, without_role,
 };
 use hobt_table::{PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
 use hobt_udf::sql_error_of;
@@ -29,12 +30,13 @@ use hobt_udf::sql_error_of;
 use crate::expected::Expectations;
 use crate::explain::memory_wish;
 use crate::index_join::believes_few_rows;
+use crate::kept_query::{Found, KeptQuery, sorted_first};
 use crate::large_top::sort_large_tops;
 use crate::plan_rows::plan_rows;
 use crate::session::{optimize, session_config, session_state};
 
 /// Rows per batch between operators.
-const BATCH_ROWS: usize = 8192;
+pub(crate) const BATCH_ROWS: usize = 8192;
 
 /// What a sort counts at least for a row with a text that lies in a buffer: the view of 16 bytes and 13 more, twice.
 const LEAST_TEXT_ROW_BYTES: usize = 58;
@@ -47,14 +49,15 @@ pub type FinishPlan<'f> = &'f dyn Fn(PhysicalPlan) -> Result<PhysicalPlan, SqlEr
 
 /// A bound query that is optimised.
 pub struct Planning {
+    /// The degree of parallelism at the beginning.
+    degree: usize,
     executor: Arc<Executor>,
     run: Arc<StatementRun>,
     options: BindOptions,
     query: BoundQuery,
-    /// The query's plan before it was optimised.
-    plan: LogicalPlan,
     sizes: Sizes,
-    session: SessionState,
+    /// Of the optimiser; the first physical plan is made with it.
+    session: Option<SessionState>,
     optimized: LogicalPlan,
 }
 
@@ -80,8 +83,8 @@ impl Planning {
                 .map_err(sql_error_of)?,
         };
         let optimized = optimize(&plan, &session)?;
-        let (executor, run) = (Arc::clone(executor), Arc::clone(run));
-        Ok(Planning { executor, run, options, query, plan, sizes, session, optimized })
+        let (degree, executor, run) = (run.degree(), Arc::clone(executor), Arc::clone(run));
+        Ok(Planning { degree, executor, run, options, query, sizes, session: Some(session), optimized })
     }
 
     /// The columns whose statistics its estimates want.
@@ -89,21 +92,12 @@ impl Planning {
         wanted_columns(&self.optimized)
     }
 
-    /// Optimises the query again, after statistics were made.
-    ///
-    /// # Errors
-    /// As [`Planning::of`].
-    pub fn again(&mut self) -> Result<(), SqlError> {
-        self.optimized = optimize(&self.plan, &self.session)?;
-        Ok(())
-    }
-
-    /// Makes the physical plan, which `finish` completes. `None` if the plan reads a whole table that must be locked as
-    /// a whole for that: the query has to be bound again.
+    /// Makes the physical plan, which `finish` completes, and with `keeps` what can be kept of it. `None` if the plan
+    /// reads a whole table that must be locked as a whole for that: the query has to be bound again.
     ///
     /// # Errors
     /// The planner's errors, as the user sees them.
-    pub fn physical(self, finish: FinishPlan<'_>) -> Result<Option<Planned>, SqlError> {
+    pub fn physical(mut self, finish: FinishPlan<'_>, keeps: bool) -> Result<Option<Planned>, SqlError> {
         let (mut plan, mut session) = self.physical_for(self.sizes)?;
         let mut sizes = self.sizes;
         if self.run.degree() > 1 && believes_few_rows(&plan) {
@@ -120,21 +114,46 @@ impl Planning {
         }
         let width = self.row_width();
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
+        // What a table that is locked as a whole was read by is not what the next execution begins with.
+        let keeps = keeps && self.query.is_cacheable && !self.run.asks_for_whole();
+        let kept = if keeps { KeptPlan::of(&plan).map(|kept| (kept, sorted_first(&plan))) } else { None };
         // Operators above the query's plan need memory too.
         let plan = finish(plan)?;
         let wish = memory_wish(&plan);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let plan = choosing(spilling(cancellable(plan, &self.run)?, &self.run)?)?;
-        let expectations = Expectations::default();
-        let plan = grouping_few(plan, &|node| expectations.of(node).rows)?;
-        let plan = sorting_short_batches(spilling_windows(plan, &self.run)?)?;
+        let (expectations, groups) = (Expectations::default(), RefCell::new(Vec::new()));
+        let plan = for_run(plan, &self.run, &|node| {
+            let rows = expectations.of(node).rows;
+            groups.borrow_mut().push(rows);
+            rows
+        })?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
-        Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))
+        let columns: Arc<[ResultColumn]> = self.query.columns.as_slice().into();
+        let kept = kept.map(|(plan, sorted_first)| {
+            let (config, run, degree) = (session.config(), self.run.as_ref(), self.degree);
+            let (groups, wanted) = (groups.into_inner(), self.wanted_columns());
+            let columns = &columns;
+            KeptQuery::of(Found {
+                plan,
+                columns,
+                config,
+                degree,
+                run,
+                sizes,
+                width,
+                wish,
+                groups,
+                wanted,
+                sorted_first,
+            })
+        });
+        Ok(Some(Planned { columns, plan, task: TaskContext::from(&session), wish, least_bytes, kept }))
     }
 
     /// The physical plan, and the session that made it.
-    fn physical_for(&self, sizes: Sizes) -> Result<(PhysicalPlan, SessionState), SqlError> {
-        let mut session = session_of(&self.executor, &self.run, self.options, sizes);
+    fn physical_for(&mut self, sizes: Sizes) -> Result<(PhysicalPlan, SessionState), SqlError> {
+        let of_optimizer = self.session.take();
+        let mut session = of_optimizer.unwrap_or_else(|| session_of(&self.executor, &self.run, self.options, sizes));
         // Some operators are built for a batch size, others read it when they start. The width of the rows is only
         // known from the plan.
         let width = self.row_width();
@@ -172,20 +191,39 @@ fn session_of(executor: &Executor, run: &StatementRun, options: BindOptions, siz
     session_state(config, Arc::clone(executor.runtime()), options.join_way, options.keeps_order)
 }
 
+/// A plan with the operators that it needs to run for the statement `run`: they stop, spill, and aggregate few groups.
+/// `expected` tells how many rows an aggregation is expected to give.
+pub(crate) fn for_run(
+    plan: PhysicalPlan,
+    run: &Arc<StatementRun>,
+    expected: &dyn Fn(&PhysicalPlan) -> f64,
+) -> Result<PhysicalPlan, SqlError> {
+    let plan = choosing(spilling(cancellable(plan, run)?, run)?)?;
+    let plan = grouping_few(plan, expected)?;
+    sorting_short_batches(spilling_windows(plan, run)?)
+}
+
 /// A query with its physical plan.
 pub struct Planned {
-    query: BoundQuery,
-    plan: PhysicalPlan,
-    session: SessionState,
-    wish: MemoryWish,
+    pub(crate) columns: Arc<[ResultColumn]>,
+    pub(crate) plan: PhysicalPlan,
+    pub(crate) task: TaskContext,
+    pub(crate) wish: MemoryWish,
     /// The least memory that its operators need, in bytes.
-    least_bytes: u64,
+    pub(crate) least_bytes: u64,
+    /// What can be kept of it.
+    pub(crate) kept: Option<KeptQuery>,
 }
 
 impl Planned {
     /// The plan.
     pub fn plan(&self) -> &PhysicalPlan {
         &self.plan
+    }
+
+    /// Takes what can be kept of it for other executions.
+    pub fn take_kept(&mut self) -> Option<KeptQuery> {
+        self.kept.take()
     }
 
     /// The least and the ideal memory of its operators, in bytes; `None` if they keep almost nothing.
@@ -195,18 +233,18 @@ impl Planned {
 
     /// The query as it runs, with the memory that it was granted.
     pub fn prepared(self, executor: &Executor, grant: Option<MemoryGrant>) -> Prepared {
-        let mut task = TaskContext::from(&self.session);
+        let mut task = self.task;
         if let Some(grant) = &grant {
             let runtime = RuntimeEnv { memory_pool: grant.pool(), ..RuntimeEnv::clone(executor.runtime()) };
             task = task.with_runtime(Arc::new(runtime));
         }
-        Prepared { query: self.query, plan: self.plan, task: Arc::new(task), _grant: grant }
+        Prepared { columns: self.columns, plan: self.plan, task: Arc::new(task), _grant: grant }
     }
 }
 
 /// A query that is ready to run.
 pub struct Prepared {
-    query: BoundQuery,
+    columns: Arc<[ResultColumn]>,
     plan: PhysicalPlan,
     task: Arc<TaskContext>,
     /// The memory granted to its operators.
@@ -214,9 +252,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The query.
-    pub fn query(&self) -> &BoundQuery {
-        &self.query
+    /// The columns of its result.
+    pub fn columns(&self) -> &[ResultColumn] {
+        &self.columns
     }
 
     /// The rows that it reads, and those that it gives to be written, as estimated.

@@ -13,6 +13,7 @@ mod change;
 mod computed_rows;
 mod file_read;
 mod join_way;
+mod kept_table;
 mod row_rules;
 mod series;
 mod statement;
@@ -22,8 +23,8 @@ mod temporary_name;
 mod unseen_rows;
 
 pub use access_path::{
-    AccessHint, AccessPath, ColumnPredicate, Comparand, JoinedBound, JoinedBy, JoinedColumn, KeyForm, Limit, Lookup,
-    Missing, SeekPath, Test, TextCondition, Wanted, choose, choose_to_lock, covers, equal_texts, for_each_key,
+    AccessHint, AccessPath, Closed, ColumnPredicate, Comparand, JoinedBound, JoinedBy, JoinedColumn, KeyForm, Limit,
+    Lookup, Missing, SeekPath, Test, TextCondition, Wanted, choose, choose_to_lock, covers, equal_texts, for_each_key,
     has_number, is_number, is_one_value, missing_to, no_plan_for_hints, no_seek, number_keys, partitions_read,
     predicates, read_predicates, text_conditions, wanted_keys, wanted_partitions,
 };
@@ -39,6 +40,7 @@ pub use change::{ChangeKind, PERCENT_PARTS, RowLimit};
 pub use computed_rows::{ComputeRows, RowSource, computed_rows, rows_in_memory};
 pub use file_read::FileRead;
 pub use join_way::JoinWay;
+pub use kept_table::{KeptColumn, KeptEstimate, KeptRelation, KeptTable};
 pub use row_rules::{CheckRule, ComputedRule, RowRules};
 pub use series::{Series, series_rows};
 pub use statement::Running;

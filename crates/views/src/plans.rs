@@ -35,7 +35,8 @@ pub(super) static VIEWS: &[Definition] = &[
          min_columnstore_segment_reads bigint!, max_columnstore_segment_reads bigint!, \
          total_columnstore_segment_skips bigint!, last_columnstore_segment_skips bigint!, \
          min_columnstore_segment_skips bigint!, max_columnstore_segment_skips bigint!, total_spills bigint!, \
-         last_spills bigint!, min_spills bigint!, max_spills bigint!, hobt_direct_count bigint!",
+         last_spills bigint!, min_spills bigint!, max_spills bigint!, hobt_direct_count bigint!, \
+         hobt_reuse_count bigint!",
         |sources, _, _| Ok(sources.plans.all().iter().map(stats_row).collect()),
     ),
     Definition::sys(
@@ -85,7 +86,11 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     let stats = &plan.stats;
     let (start, end) = offsets(plan);
     let none = || std::iter::repeat_n(Value::Int(0), 4);
-    let mut row = row![Value::Binary(plan.sql_handle.clone()), start, end, 1, Value::Binary(plan.plan_handle.clone())];
+    // The first plan, and one for each execution that used none of an earlier one.
+    let planned = stats.measured.saturating_sub(stats.reused).max(1);
+    let handles = [&plan.sql_handle, &plan.plan_handle].map(|handle| Value::Binary(handle.clone()));
+    let [sql_handle, plan_handle] = handles;
+    let mut row = row![sql_handle, start, end, planned, plan_handle];
     row.extend(row![datetime(plan.created)]);
     row.extend(row![(stats.measured > 0).then(|| datetime(stats.last_time)), stats.measured + stats.direct]);
     row.extend(four(plan, |one| one.worker_time));
@@ -105,7 +110,7 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     row.extend(four(plan, |one| one.dop));
     row.extend(none().chain(none()));
     row.extend(four(plan, |one| one.spills));
-    row.extend(row![stats.direct]);
+    row.extend(row![stats.direct, stats.reused]);
     row
 }
 

@@ -24,6 +24,7 @@ mod imports;
 mod instruments;
 mod isolation;
 mod join_filters;
+mod kept_plans;
 mod kills;
 mod limits;
 mod loads;

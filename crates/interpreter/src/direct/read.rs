@@ -85,7 +85,7 @@ impl Interpreter<'_> {
             _ => {
                 // The client receives the same column descriptions as from the query.
                 let known = Binder::new(&names, BindOptions::default()).bind_query(query).ok()?;
-                let columns = shown_columns(&known);
+                let columns = shown_columns(&known.columns);
                 let same = columns.iter().map(|column| column.sql_type).eq(values.iter().map(Formula::sql_type));
                 if !same {
                     return None;

@@ -10,6 +10,7 @@ use hobt_showplan::ShownStatement;
 use hobt_table::{MemoryFigures, StatementRun};
 use hobt_tsql::ast::Span;
 
+use super::reuse::KeptStatement;
 use super::store::PlanEntry;
 
 /// The interpreter's state for plans.
@@ -59,6 +60,10 @@ pub(crate) struct Kept {
     /// The plan as it is shown, once the run is over.
     pub(crate) shown: Option<ShownStatement>,
     pub(crate) spilled_bytes: u64,
+    /// The plan for other executions, until the run is over.
+    pub(crate) reusable: Option<Arc<KeptStatement>>,
+    /// Whether the plan is one of an earlier execution.
+    pub(crate) reuses: bool,
     /// For each plan that it ran: the memory that its operators asked for, were granted and held.
     pub(crate) memory: Vec<Arc<MemoryFigures>>,
 }

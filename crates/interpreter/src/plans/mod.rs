@@ -11,7 +11,9 @@
 mod kept;
 mod planned;
 mod result;
+mod reuse;
 mod show;
+mod standing;
 mod store;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use hobt_table::{MemoryFigures, StatementRun, Writing};
 use kept::PlanOfStatement;
 pub(super) use kept::{ChangeShown, Plans};
 pub(super) use show::{check_alone, is_showplan_alone};
+pub(super) use standing::Standing;
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::{PlanEntry, StatementKey};
 
@@ -200,6 +203,9 @@ impl Interpreter<'_> {
         if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
             let tree = self.tree(plan, None, run);
             self.shown_statement(tree, run).into_iter().for_each(|shown| store.fill(entry, shown));
+        }
+        if let Some(entry) = &entry {
+            self.note_reuse(entry);
         }
         self.plans.current.kept().entry = entry;
     }

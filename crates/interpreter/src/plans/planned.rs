@@ -51,7 +51,7 @@ impl Interpreter<'_> {
     ) -> Result<Planned, Failure> {
         let run = self.new_run(Some(hints))?;
         let planned = self.in_run(&run, |this| {
-            let planned = this.plan(&run, options, bind, finish)?;
+            let planned = this.plan(&run, options, bind, finish, false)?;
             let texts = Texts::new(hobt_tsql::text_constants(text));
             let degree = run.degree();
             let root = explain(planned.plan(), &texts, false, degree);

@@ -19,6 +19,7 @@ use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
+use super::reuse::KeptStatement;
 use crate::event::StatementStatistics;
 use hobt_showplan::{Fnv, MemoryShown, ShownStatement};
 use hobt_table::MemoryFigures;
@@ -28,6 +29,8 @@ const BYTES_MAX: u64 = 32 << 20;
 const BUDGET_PART: u64 = 32;
 /// Larger texts and plans are not kept.
 const ENTRY_BYTES_MAX: u64 = 1 << 20;
+/// The plans of one statement that are kept for other executions: for values of variables, and settings.
+const KEPT_MAX: usize = 8;
 /// The size of an entry without its text and plan.
 const ENTRY_BYTES: u64 = 1 << 10;
 
@@ -52,6 +55,12 @@ struct Entries {
 impl Entries {
     fn find(&self, key: &StatementKey) -> Option<&Arc<PlanEntry>> {
         self.plans.get(&key.statement())?.iter().find(|entry| entry.key == *key)
+    }
+
+    /// Whether an entry was not evicted.
+    fn has(&self, entry: &PlanEntry) -> bool {
+        let plans = self.plans.get(&entry.key.statement());
+        plans.is_some_and(|plans| plans.iter().any(|known| std::ptr::eq(&**known, entry)))
     }
 
     /// Removes the texts that no plan refers to.
@@ -193,6 +202,8 @@ pub struct QueryStats {
     pub measured: u64,
     /// Executions without a plan: in a loop, from the second one on.
     pub direct: u64,
+    /// Executions that used the plan of an earlier one.
+    pub reused: u64,
     /// The sum over the measured executions.
     pub total: Measure,
     /// The last execution.
@@ -220,6 +231,10 @@ pub(crate) struct PlanEntry {
     stats: Mutex<QueryStats>,
     direct: AtomicU64,
     last_used: AtomicU64,
+    /// Its plans for other executions, the most recent last.
+    kept: Mutex<Vec<Arc<KeptStatement>>>,
+    /// Executions that used one of them.
+    reused: AtomicU64,
 }
 
 /// An entry, as views show it.
@@ -267,6 +282,11 @@ impl PlanEntry {
     /// Whether its plan is recorded.
     pub(super) fn has_plan(&self) -> bool {
         self.statement.get().is_some()
+    }
+
+    /// Adds an execution that used the plan of an earlier one.
+    pub(super) fn count_reuse(&self) {
+        self.reused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds an execution that had no plan. This only increments a counter, because such a statement may run a million
@@ -319,6 +339,8 @@ impl PlanStore {
             stats: Mutex::default(),
             direct: AtomicU64::new(0),
             last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
+            kept: Mutex::default(),
+            reused: AtomicU64::new(0),
         });
         let mut entries = self.entries.lock();
         if let Some(known) = entries.find(&key) {
@@ -335,18 +357,63 @@ impl PlanStore {
         let bytes = statement.bytes();
         let mut entries = self.entries.lock();
         // An entry evicted in the meantime has already released its memory.
-        let is_there = |entries: &Entries| {
-            let plans = entries.plans.get(&entry.key.statement());
-            plans.is_some_and(|plans| plans.iter().any(|known| std::ptr::eq(&**known, entry)))
-        };
-        if !is_there(&entries) || entry.has_plan() || self.make_room(&mut entries, bytes).is_none() {
+        if !entries.has(entry) || entry.has_plan() || self.make_room(&mut entries, bytes).is_none() {
             return;
         }
-        if !is_there(&entries) || entry.statement.set(statement).is_err() {
+        if !entries.has(entry) || entry.statement.set(statement).is_err() {
             self.account.shrink(bytes);
             return;
         }
         entry.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The plans of a statement that are kept for other executions, the most recent first.
+    pub(super) fn kept(&self, key: &StatementKey) -> Vec<(Arc<PlanEntry>, Arc<KeptStatement>)> {
+        let entries = self.entries.lock();
+        let of = |entry: &Arc<PlanEntry>| {
+            let kept = entry.kept.lock();
+            kept.iter().rev().map(|kept| (Arc::clone(entry), Arc::clone(kept))).collect::<Vec<_>>()
+        };
+        entries.plans.get(&key.statement()).into_iter().flatten().flat_map(of).collect()
+    }
+
+    /// Keeps a plan of a statement for other executions, if there is room.
+    pub(super) fn keep(&self, entry: &PlanEntry, kept: Arc<KeptStatement>) {
+        let bytes = kept.bytes();
+        let mut entries = self.entries.lock();
+        if !entries.has(entry) || self.make_room(&mut entries, bytes).is_none() {
+            return;
+        }
+        if !entries.has(entry) {
+            self.account.shrink(bytes);
+            return;
+        }
+        entry.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut all = entry.kept.lock();
+        let outdated = |known: &Arc<KeptStatement>| kept.replaces(known);
+        let at = all.iter().position(outdated).or((all.len() >= KEPT_MAX).then_some(0));
+        if let Some(at) = at {
+            self.release(entry, &all.remove(at));
+        }
+        all.push(kept);
+    }
+
+    /// Drops a plan that no execution can use any more.
+    pub(super) fn forget(&self, entry: &PlanEntry, kept: &Arc<KeptStatement>) {
+        let entries = self.entries.lock();
+        let mut all = entry.kept.lock();
+        if let Some(at) = all.iter().position(|known| Arc::ptr_eq(known, kept)) {
+            let known = all.remove(at);
+            if entries.has(entry) {
+                self.release(entry, &known);
+            }
+        }
+    }
+
+    /// Releases the memory of a plan that an entry no longer has.
+    fn release(&self, entry: &PlanEntry, kept: &KeptStatement) {
+        entry.bytes.fetch_sub(kept.bytes(), Ordering::Relaxed);
+        self.account.shrink(kept.bytes());
     }
 
     /// Reserves memory. Evicts other entries if necessary.
@@ -414,7 +481,7 @@ impl PlanStore {
         let mut all: Vec<CachedPlan> = Vec::new();
         for entry in entries.plans.values().flatten() {
             let Some(text) = entries.texts.get(&entry.key.text) else { continue };
-            let direct = entry.direct.load(Ordering::Relaxed);
+            let [direct, reused] = [&entry.direct, &entry.reused].map(|count| count.load(Ordering::Relaxed));
             all.push(CachedPlan {
                 sql_handle: handle_of(entry.key.text),
                 plan_handle: plan_handle_of(&entry.key),
@@ -426,7 +493,7 @@ impl PlanStore {
                 procedure: entry.key.procedure,
                 created: entry.created,
                 bytes: entry.bytes.load(Ordering::Relaxed),
-                stats: QueryStats { direct, ..*entry.stats.lock() },
+                stats: QueryStats { direct, reused, ..*entry.stats.lock() },
                 statement: entry.statement.get().cloned(),
             });
         }

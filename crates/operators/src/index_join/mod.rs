@@ -51,11 +51,12 @@ use hobt_instruments::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use super::inputs::{shows_its_name, with_inputs, without_expressions};
+use super::kept::{Keeping, Making, Recipe, only};
 use super::lock_rows::LockRowsExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
 use hobt_showplan::NodeMark;
-use hobt_table::{AccessPath, Lookup, OperatorProfile, SeekPath, TableRead, covers};
+use hobt_table::{AccessPath, Closed, Lookup, OperatorProfile, SeekPath, TableRead, covers};
 use hobt_udf::external;
 pub use outer::OuterExec;
 pub(crate) use outer::ReplayExec;
@@ -186,6 +187,59 @@ pub struct Sought<'j> {
     pub mark: &'j NodeMark,
 }
 
+/// An [`Inner`] between executions.
+pub(crate) struct KeptInner {
+    number: usize,
+    table: usize,
+    lookup: Closed<Lookup>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    bounds: Vec<Operator>,
+    nulls_are_equal: bool,
+    rows_max: usize,
+    pages: f64,
+    is_forced: bool,
+    in_portions: bool,
+    fetch: Option<usize>,
+}
+
+impl KeptInner {
+    fn of(inner: &Arc<Inner>, keeping: &mut Keeping) -> KeptInner {
+        KeptInner {
+            number: keeping.lookup(inner),
+            table: keeping.table(&inner.table),
+            lookup: Closed::of(&inner.lookup),
+            keys: inner.keys.clone(),
+            bounds: inner.bounds.clone(),
+            nulls_are_equal: inner.nulls_are_equal,
+            rows_max: inner.rows_max,
+            pages: inner.pages,
+            is_forced: inner.is_forced,
+            in_portions: inner.in_portions,
+            fetch: inner.fetch,
+        }
+    }
+
+    /// The one of this execution, which the operators of a join share.
+    fn made(&self, making: &Making<'_>) -> Result<Arc<Inner>> {
+        making.lookup(self.number, || {
+            let table = Arc::clone(making.table(self.table)?);
+            Ok(Inner {
+                lookup: self.lookup.open(&table).map_err(external)?,
+                table,
+                keys: self.keys.clone(),
+                bounds: self.bounds.clone(),
+                nulls_are_equal: self.nulls_are_equal,
+                rows_max: self.rows_max,
+                pages: self.pages,
+                is_forced: self.is_forced,
+                in_portions: self.in_portions,
+                fetch: self.fetch,
+                marks: Marks::default(),
+            })
+        })
+    }
+}
+
 impl Inner {
     /// What is shown of the lookup if these columns of the table are read.
     fn sought(&self, projection: Vec<usize>) -> Sought<'_> {
@@ -230,6 +284,15 @@ impl IndexJoinExec {
 
     fn over(&self, outer: Arc<dyn ExecutionPlan>, join: Arc<dyn ExecutionPlan>) -> IndexJoinExec {
         IndexJoinExec::new(outer, join, Arc::clone(&self.inner))
+    }
+
+    /// How it is made again for another execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
+        let inner = KeptInner::of(&self.inner, keeping);
+        Box::new(move |making, mut inputs| {
+            let (join, outer) = (only(&mut inputs)?, only(&mut inputs)?);
+            Ok(Arc::new(IndexJoinExec::new(outer, join, inner.made(making)?)))
+        })
     }
 
     /// What is shown of the join.
@@ -476,6 +539,16 @@ impl InnerExec {
     fn over(&self, scan: Arc<dyn ExecutionPlan>) -> InnerExec {
         let (inner, projection) = (Arc::clone(&self.inner), self.projection.clone());
         InnerExec { scan, inner, projection, is_ordered: self.is_ordered }
+    }
+
+    /// How it is made again for another execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
+        let (inner, projection) = (KeptInner::of(&self.inner, keeping), self.projection.clone());
+        let is_ordered = self.is_ordered;
+        Box::new(move |making, mut inputs| {
+            let (scan, projection) = (only(&mut inputs)?, projection.clone());
+            Ok(Arc::new(InnerExec { scan, inner: inner.made(making)?, projection, is_ordered }))
+        })
     }
 
     /// A seek in place of the scan.

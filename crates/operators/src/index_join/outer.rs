@@ -18,9 +18,10 @@ use hobt_base::SqlError;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::Inner;
+use super::{Inner, KeptInner};
 use crate::inputs::{shows_its_name, without_inputs};
-use hobt_table::Relation;
+use crate::kept::{Keeping, Recipe};
+use hobt_table::{KeptRelation, Relation};
 use hobt_udf::external;
 
 /// Stands for the outer side in the plan of a join until its rows have been read.
@@ -35,6 +36,16 @@ impl OuterExec {
     /// A stand-in for `outer`, whose rows are estimated to be `expected`, in the join with `inner`.
     pub fn new(inner: &Arc<Inner>, outer: &Arc<dyn ExecutionPlan>, expected: Arc<Relation>) -> OuterExec {
         OuterExec { inner: Arc::clone(inner), properties: Arc::clone(outer.properties()), expected }
+    }
+
+    /// How it is made again for another execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
+        let (inner, properties) = (KeptInner::of(&self.inner, keeping), Arc::clone(&self.properties));
+        let expected = KeptRelation::of(&self.expected, &mut |table| keeping.table(table));
+        Box::new(move |making, _| {
+            let expected = Arc::new(expected.of_tables(making.tables()));
+            Ok(Arc::new(OuterExec { inner: inner.made(making)?, properties: Arc::clone(&properties), expected }))
+        })
     }
 
     /// The estimate of the outer side's rows.

@@ -38,10 +38,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use hobt_access::scan::KeySet;
 use parking_lot::Mutex;
 
+use crate::kept::{Keeping, Making};
 use hobt_table::JoinedColumn;
 use keys::Collected;
 pub(super) use sieve::{Kept, SeekSieve, Sieve};
 pub use tap::{KeyTapExec, Tapped};
+pub(crate) use top::KeptTop;
 pub use top::TopFilter;
 
 /// The keys of one side of an equation of a join.
@@ -90,6 +92,11 @@ impl JoinFilter {
             ready: OnceLock::new(),
             is_void: AtomicBool::new(false),
         }
+    }
+
+    /// What [`JoinFilter::new`] takes.
+    pub(crate) fn kind(&self) -> (&str, &DataType, bool) {
+        (&self.name, &self.key_type, self.nulls_are_equal)
     }
 
     /// The keys, once they are complete.
@@ -141,7 +148,28 @@ pub struct LeafFilter {
     pub key: Arc<dyn PhysicalExpr>,
 }
 
+/// A [`LeafFilter`] between executions.
+pub(crate) struct KeptLeafFilter {
+    filter: usize,
+    column: JoinedColumn,
+    key: Arc<dyn PhysicalExpr>,
+}
+
+impl KeptLeafFilter {
+    /// For the next execution.
+    pub(crate) fn made(&self, making: &Making<'_>) -> LeafFilter {
+        let (filter, column) = (Arc::clone(making.filter(self.filter)), self.column.clone());
+        LeafFilter { filter, column, key: Arc::clone(&self.key) }
+    }
+}
+
 impl LeafFilter {
+    /// It without the filter of this execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> KeptLeafFilter {
+        let (filter, column) = (keeping.filter(&self.filter), self.column.clone());
+        KeptLeafFilter { filter, column, key: Arc::clone(&self.key) }
+    }
+
     /// Its name in a plan.
     pub fn name(&self) -> &str {
         &self.filter.name

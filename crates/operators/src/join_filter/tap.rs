@@ -20,6 +20,7 @@ use futures::{Stream, StreamExt};
 use super::JoinFilter;
 use super::keys::{Collected, KEYS_MAX};
 use crate::inputs::passes_on;
+use crate::kept::{Keeping, Recipe, only};
 
 /// An expression that gives a key, and the filter that the key belongs to.
 #[derive(Clone, Debug)]
@@ -46,6 +47,19 @@ impl KeyTapExec {
     /// The filters that it makes from the keys.
     pub fn filters(&self) -> impl Iterator<Item = &Arc<JoinFilter>> {
         self.tapped.iter().map(|tapped| &tapped.filter)
+    }
+
+    /// How it is made again for another execution.
+    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
+        let kept = |tapped: &Tapped| (Arc::clone(&tapped.key), keeping.filter(&tapped.filter));
+        let tapped: Vec<_> = self.tapped.iter().map(kept).collect();
+        Box::new(move |making, mut inputs| {
+            let again = |(key, filter): &(Arc<dyn PhysicalExpr>, usize)| Tapped {
+                key: Arc::clone(key),
+                filter: Arc::clone(making.filter(*filter)),
+            };
+            Ok(Arc::new(KeyTapExec::new(only(&mut inputs)?, tapped.iter().map(again).collect())))
+        })
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> KeyTapExec {

@@ -33,7 +33,25 @@ pub struct TopFilter {
     pub nulls_first: bool,
 }
 
+/// A [`TopFilter`] without its condition.
+pub(crate) struct KeptTop {
+    column: JoinedColumn,
+    nulls_first: bool,
+}
+
+impl KeptTop {
+    /// With the condition of an execution.
+    pub(crate) fn with(&self, condition: Arc<dyn PhysicalExpr>) -> TopFilter {
+        TopFilter { condition, column: self.column.clone(), nulls_first: self.nulls_first }
+    }
+}
+
 impl TopFilter {
+    /// It without its condition.
+    pub(crate) fn kept(&self) -> KeptTop {
+        KeptTop { column: self.column.clone(), nulls_first: self.nulls_first }
+    }
+
     /// Whether a filter can follow the values of a column of a table.
     pub fn follows(table: &Table, column: &JoinedColumn) -> bool {
         let sql_type = table.columns[column.column].sql_type;

@@ -592,7 +592,10 @@ fn variables_and_system_functions() {
         "SELECT $PARTITION.pf(id), COUNT(*) FROM dept GROUP BY $PARTITION.pf(id) ORDER BY 1",
         &["2|1", "3|2"],
     );
-    assert!(!world.bind("SELECT @n").unwrap().is_cacheable);
+    assert!(!world.bind("SELECT GETDATE(), @n").unwrap().is_cacheable);
+    assert!(!world.bind("SELECT @@ROWCOUNT").unwrap().is_cacheable);
+    assert!(!world.bind("SELECT RAND(id) FROM emp").unwrap().is_cacheable);
+    assert!(world.bind("SELECT @n").unwrap().is_cacheable);
     assert!(world.bind("SELECT id FROM emp").unwrap().is_cacheable);
     let query = query_of("SELECT @n = id, @s += name FROM emp WHERE id = 1");
     let bound = Binder::new(&world, BindOptions::default()).bind_assignments(&query).unwrap();

@@ -24,6 +24,7 @@ use hobt_catalog::{Index, IndexKind, IndexLeaf, Table, value_to_bytes};
 use hobt_functions::array_value;
 use hobt_types::{Collation, KeyColumn, SqlType, Value};
 
+use super::closed::HasTrees;
 use super::joined_ends::{JoinedBound, JoinedEnds};
 use super::predicate::{ColumnPredicate, Comparand, Test, is_wider_text};
 use super::{DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
@@ -116,6 +117,16 @@ pub struct Lookup {
     joined_ends: Option<JoinedEnds>,
     /// Whether a range has at most one row in all trees together.
     is_unique: bool,
+}
+
+impl HasTrees for Lookup {
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn trees(&mut self) -> &mut Vec<(usize, Arc<BTree>)> {
+        &mut self.trees
+    }
 }
 
 impl Lookup {

@@ -4,6 +4,7 @@
 //! itself, from the position of its bounds among the entries of the pages above the leaves. So the estimate is correct
 //! after any load.
 
+mod closed;
 mod joined_ends;
 mod key_filter;
 mod key_number;
@@ -26,6 +27,8 @@ use hobt_types::{KeyColumn, SqlType, Value};
 
 use crate::TableRead;
 use crate::cardinality::TableKnowledge;
+pub use closed::Closed;
+use closed::HasTrees;
 pub use joined_ends::JoinedBound;
 pub use key_filter::{number_keys, wanted_keys, wanted_partitions};
 pub(crate) use key_number::number_of;
@@ -123,6 +126,16 @@ pub struct SeekPath {
     pub rows: f64,
     /// The expected cost, in pages of a sequential scan.
     pub pages: f64,
+}
+
+impl HasTrees for SeekPath {
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn trees(&mut self) -> &mut Vec<(usize, Arc<BTree>)> {
+        &mut self.trees
+    }
 }
 
 /// The predicates on single columns of `table` in `conditions`.

@@ -126,6 +126,12 @@ impl Relation {
         Relation { rows, width: width_of(plan), ..Relation::default() }
     }
 
+    /// The relation with other columns.
+    #[must_use]
+    pub(crate) fn with_columns(&self, columns: HashMap<Column, ColumnRows>) -> Relation {
+        Relation { rows: self.rows, width: self.width, text_bytes: self.text_bytes, columns }
+    }
+
     /// What is known of its columns.
     pub fn columns(&self) -> &HashMap<Column, ColumnRows> {
         &self.columns

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::HobtId;
+use hobt_base::{DatabaseId, HobtId};
 use hobt_catalog::{Statistics, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::{format_value, value_to_array};
@@ -25,7 +25,11 @@ struct Noted {
 impl NotedStatistics {
     /// Notes that an estimate reads statistics of a table.
     pub(super) fn note(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
-        let (database, table) = (heap.database(), heap.table());
+        self.note_of(heap.database(), heap.table(), statistics);
+    }
+
+    /// As [`NotedStatistics::note`], of this table.
+    pub(super) fn note_of(&self, database: &DatabaseUse, table: &Arc<Table>, statistics: &Arc<Statistics>) {
         let is_it = |known: &Noted| {
             known.statistics.id == statistics.id && known.table.id == table.id && known.database.id() == database.id()
         };
@@ -37,6 +41,13 @@ impl NotedStatistics {
                 statistics: Arc::clone(statistics),
             });
         }
+    }
+
+    /// The statistics objects, without a use of their databases.
+    pub(super) fn noted(&self) -> Vec<(DatabaseId, Arc<Table>, Arc<Statistics>)> {
+        let noted = self.0.lock();
+        let of = |each: &Noted| (each.database.id(), Arc::clone(&each.table), Arc::clone(&each.statistics));
+        noted.iter().map(of).collect()
     }
 
     /// The statistics objects with their figures, ordered by name.

@@ -165,6 +165,11 @@ impl StatementRun {
         self.settings.trace_flags.contains(&flag)
     }
 
+    /// The trace flags that are on for the statement.
+    pub fn trace_flags(&self) -> &BTreeSet<i32> {
+        &self.settings.trace_flags
+    }
+
     /// The assumptions of its estimates.
     pub fn assumptions(&self) -> &Assumptions {
         &self.settings.assumptions
@@ -181,6 +186,16 @@ impl StatementRun {
     /// Notes that its estimates read statistics of a table.
     pub(crate) fn note_statistics(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
         self.noted.statistics.note(heap, statistics);
+    }
+
+    /// The statistics that its estimates have read, without a use of their databases.
+    pub fn noted_statistics(&self) -> Vec<(DatabaseId, Arc<Table>, Arc<Statistics>)> {
+        self.noted.statistics.noted()
+    }
+
+    /// Notes statistics that the estimates of its plan, which was kept, have read.
+    pub fn note_kept_statistics(&self, database: &DatabaseUse, table: &Arc<Table>, statistics: &Arc<Statistics>) {
+        self.noted.statistics.note_of(database, table, statistics);
     }
 
     /// The statistics that its estimates have read.
@@ -359,6 +374,11 @@ impl StatementRun {
         if whole.iter().all(|(known, _)| *known != (database, table)) {
             whole.push(((database, table), false));
         }
+    }
+
+    /// Whether tables were noted by [`StatementRun::ask_for_whole`].
+    pub fn asks_for_whole(&self) -> bool {
+        !self.decided.whole.lock().is_empty()
     }
 
     /// Whether tables were noted by [`StatementRun::ask_for_whole`] since the last call. They are then locked as a

@@ -38,6 +38,8 @@ pub(super) enum Relation {
     Shapes,
     /// One worker and two are equivalent.
     Workers,
+    /// The second execution, which has the plan of the first, equals one that is planned anew.
+    Again,
     /// Hints change nothing.
     Hints,
     /// A query is equivalent to its derived table, its common table expression, and a table filled by it.
@@ -53,7 +55,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    pub(super) const ALL: [Relation; 18] = [
+    pub(super) const ALL: [Relation; 19] = [
         Relation::PartsOfRows,
         Relation::PartsOfGroups,
         Relation::PartsOfHaving,
@@ -66,6 +68,7 @@ impl Relation {
         Relation::Variables,
         Relation::Shapes,
         Relation::Workers,
+        Relation::Again,
         Relation::Hints,
         Relation::Wrapped,
         Relation::Sets,
@@ -171,6 +174,10 @@ impl Case {
             Relation::Variables => self.variables(&mut random),
             Relation::Shapes => same(&rewrite::select(&mut Reshaped(&mut random), query)),
             Relation::Workers => sides([text(query) + " OPTION (MAXDOP 1)"], [text(query) + " OPTION (MAXDOP 2)"]),
+            Relation::Again => {
+                let anew = text(query) + " OPTION (RECOMPILE)";
+                sides([anew.clone(), anew], [text(query), text(query)])
+            }
             Relation::Hints => {
                 let hint = HINTS[below(&mut random, HINTS.len())];
                 sides([text(query)], [format!("{} OPTION ({hint})", text(query))])

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, errors};
-use hobt_binder::{BindOptions, Binder, BoundQuery, SourceColumn};
+use hobt_binder::{BindOptions, Binder, ResultColumn, SourceColumn};
 use hobt_catalog::{ModuleKind, name_equals};
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_files::write::{Column, CsvOptions, FileWriter, Format, JsonShape, Timestamps, WriteError, WriteOptions};
@@ -56,7 +56,7 @@ impl Interpreter<'_> {
         let rows = self.in_run(&run, |this| {
             let bind = |binder: &Binder<'_>| binder.bind_query(query);
             let prepared = this.prepare(&run, BindOptions::default(), &bind, &one_stream)?;
-            let columns = columns_of(prepared.query(), create)?;
+            let columns = columns_of(prepared.columns(), create)?;
             let location = new.location.to_str().ok_or_else(|| not_unicode(&options.location))?;
             let definition = ModuleDefinition {
                 schema: place.schema.clone(),
@@ -107,21 +107,21 @@ impl Interpreter<'_> {
 ///
 /// # Errors
 /// 1038 for a column without a name, 2705 for a name that is there twice, 8158 and 8159 for a list of another length.
-fn columns_of(query: &BoundQuery, create: &CreateExternalTable) -> Result<Vec<SourceColumn>, SqlError> {
+fn columns_of(query: &[ResultColumn], create: &CreateExternalTable) -> Result<Vec<SourceColumn>, SqlError> {
     let listed = &create.columns;
     let table = &create.name.name.value;
     if let Some(typed) = listed.iter().find(|column| column.data_type.is_some()) {
         return Err(errors::SYNTAX.with([&typed.name.value]).at(typed.name.position));
     }
-    if !listed.is_empty() && listed.len() != query.columns.len() {
-        let entry = match query.columns.len() > listed.len() {
+    if !listed.is_empty() && listed.len() != query.len() {
+        let entry = match query.len() > listed.len() {
             true => errors::TOO_MANY_COLUMNS_FOR_LIST,
             false => errors::TOO_FEW_COLUMNS_FOR_LIST,
         };
         return Err(entry.with([table]));
     }
-    let mut columns: Vec<SourceColumn> = Vec::with_capacity(query.columns.len());
-    for (at, column) in query.columns.iter().enumerate() {
+    let mut columns: Vec<SourceColumn> = Vec::with_capacity(query.len());
+    for (at, column) in query.iter().enumerate() {
         let name = listed.get(at).map(|listed| listed.name.value.clone()).or_else(|| column.name.clone());
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| errors::EMPTY_COLUMN_NAME.error())?;
         if columns.iter().any(|known| name_equals(&known.name, &name)) {

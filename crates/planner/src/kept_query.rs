@@ -1,0 +1,167 @@
+//! A query's plan between its executions.
+//!
+//! What is kept is the plan before the operators are put into it that stop, spill or count few groups for one
+//! execution. The estimates that these need, and the plan's wish for memory, are kept beside it.
+//!
+//! Leaves to others: whether the plan still holds (`hobt-interpreter`), the operators (`hobt_operators::KeptPlan`).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::prelude::SessionConfig;
+use hobt_base::{DatabaseId, SqlError};
+use hobt_binder::ResultColumn;
+use hobt_catalog::{Statistics, Table};
+use hobt_operators::{Executor, KeptPlan, MemoryWish, Sizes};
+use hobt_table::{KeptTable, StatementRun, TableRead, WantedColumn};
+
+use crate::prepare::{BATCH_ROWS, FinishPlan, PhysicalPlan, Planned, for_run};
+
+/// About how many bytes an operator takes in a kept plan, with its expressions, names and estimates. Measured over the
+/// statements of TPC-H: 3 to 6 KB.
+const OPERATOR_BYTES: u64 = 6 << 10;
+
+/// A query that is planned, without its statement.
+#[derive(Debug)]
+pub struct KeptQuery {
+    plan: KeptPlan,
+    columns: Arc<[ResultColumn]>,
+    config: SessionConfig,
+    /// The degree of parallelism that it was planned for, and whether one worker turned out to be enough.
+    degree: usize,
+    is_serial: bool,
+    sizes: Sizes,
+    width: usize,
+    wish: MemoryWish,
+    /// The groups that were expected of aggregations, in the order in which they are asked for.
+    groups: Vec<f64>,
+    /// The columns whose statistics its estimates wanted.
+    wanted: Vec<(DatabaseId, Arc<Table>, usize)>,
+    /// The statistics that its estimates read.
+    statistics: Vec<(DatabaseId, Arc<Table>, Arc<Statistics>)>,
+    /// The most rows that one of its sorts keeps in memory.
+    sorted_first: usize,
+}
+
+/// What planning has found out, as far as it outlives its statement.
+pub(crate) struct Found<'p> {
+    pub(crate) plan: KeptPlan,
+    pub(crate) columns: &'p Arc<[ResultColumn]>,
+    pub(crate) config: &'p SessionConfig,
+    pub(crate) degree: usize,
+    pub(crate) run: &'p StatementRun,
+    pub(crate) sizes: Sizes,
+    pub(crate) width: usize,
+    pub(crate) wish: MemoryWish,
+    pub(crate) groups: Vec<f64>,
+    pub(crate) wanted: Vec<WantedColumn>,
+    pub(crate) sorted_first: usize,
+}
+
+impl KeptQuery {
+    pub(crate) fn of(found: Found<'_>) -> KeptQuery {
+        let wanted = found.wanted.iter().map(|wanted| {
+            let table = wanted.heap();
+            (table.database().id(), Arc::clone(table.table()), wanted.column)
+        });
+        KeptQuery {
+            wanted: wanted.collect(),
+            statistics: found.run.noted_statistics(),
+            is_serial: found.run.degree() < found.degree,
+            plan: found.plan,
+            columns: Arc::clone(found.columns),
+            config: found.config.clone(),
+            degree: found.degree,
+            sizes: found.sizes,
+            width: found.width,
+            wish: found.wish,
+            groups: found.groups,
+            sorted_first: found.sorted_first,
+        }
+    }
+
+    /// The tables that it reads.
+    pub fn tables(&self) -> &[KeptTable] {
+        self.plan.tables()
+    }
+
+    /// The columns whose statistics its estimates wanted.
+    pub fn wanted(&self) -> &[(DatabaseId, Arc<Table>, usize)] {
+        &self.wanted
+    }
+
+    /// The statistics that its estimates read.
+    pub fn statistics(&self) -> &[(DatabaseId, Arc<Table>, Arc<Statistics>)] {
+        &self.statistics
+    }
+
+    /// The memory that it takes, in bytes, estimated.
+    pub fn bytes(&self) -> u64 {
+        OPERATOR_BYTES * (self.plan.operators() + self.plan.tables().len()) as u64
+    }
+
+    /// The query for the statement `run`, which reads `tables`. `None` if the statement has another degree of
+    /// parallelism or less memory than this was planned for.
+    ///
+    /// # Errors
+    /// If an index cannot be opened; those of `finish`.
+    pub fn planned(
+        &self,
+        executor: &Executor,
+        run: &Arc<StatementRun>,
+        tables: &[Arc<TableRead>],
+        finish: FinishPlan<'_>,
+    ) -> Result<Option<Planned>, SqlError> {
+        if run.degree() != self.degree {
+            return Ok(None);
+        }
+        let sizes = executor.memory().sizes(if self.is_serial { 1 } else { self.degree });
+        let is_enough = sizes.merge_bytes() >= self.sizes.merge_bytes()
+            && sizes.batch_rows(self.width, BATCH_ROWS) >= self.sizes.batch_rows(self.width, BATCH_ROWS)
+            && sizes.top_rows(self.width) >= self.sorted_first;
+        if !is_enough {
+            return Ok(None);
+        }
+        if self.is_serial {
+            run.make_serial();
+        }
+        let plan = finish(self.plan.made(tables)?)?;
+        let groups = RefCell::new(self.groups.iter());
+        let plan = for_run(plan, run, &|_| groups.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
+        let least_bytes = self.sizes.least_bytes(&self.wish, self.config.batch_size(), self.width);
+        let (columns, wish) = (Arc::clone(&self.columns), self.wish);
+        Ok(Some(Planned {
+            columns,
+            plan,
+            task: task_of(&self.config, executor.runtime()),
+            wish,
+            least_bytes,
+            kept: None,
+        }))
+    }
+}
+
+/// The context of an execution under `config`.
+pub(crate) fn task_of(config: &SessionConfig, runtime: &Arc<RuntimeEnv>) -> TaskContext {
+    let none = HashMap::new;
+    TaskContext::new(
+        None,
+        String::new(),
+        config.clone(),
+        none(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        Arc::clone(runtime),
+    )
+}
+
+/// The most rows that a sort of a plan keeps in memory.
+pub(crate) fn sorted_first(plan: &PhysicalPlan) -> usize {
+    let own = plan.downcast_ref::<SortExec>().and_then(SortExec::fetch).unwrap_or(0);
+    plan.children().into_iter().map(sorted_first).fold(own, usize::max)
+}
