@@ -125,6 +125,8 @@ pub struct Case {
     pub rows: u64,
     /// The result in the text, if it has a figure for this.
     pub text: Option<&'static str>,
+    /// The plan as a tree, with the figures of a run, if the experiment collects it.
+    pub drawn_plan: Option<String>,
     /// What a reader must know before using the figures.
     pub notes: Vec<String>,
     pub(crate) cold: Runs,
@@ -287,6 +289,9 @@ impl Case {
             main.last.reads_by_size.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
         object.insert("reads_by_size".to_owned(), Value::Object(sizes));
         object.extend(self.figures.clone());
+        if let Some(plan) = &self.drawn_plan {
+            object.insert("drawn_plan".to_owned(), json!(plan));
+        }
         object.insert("text".to_owned(), json!(self.text));
         object.insert("notes".to_owned(), json!(self.notes));
         Value::Object(object)

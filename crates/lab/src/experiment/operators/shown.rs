@@ -1,0 +1,104 @@
+//! The work of a query's operators, read from the plan of a run.
+
+use hobt_showplan::{Drawing, PlanNode, ShownStatement, draw};
+use serde_json::{Value, json};
+
+/// The most characters of a line of a drawn plan.
+const PLAN_WIDTH: usize = 150;
+
+/// An operator that has run.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct OperatorWork {
+    /// `Hash Match (Aggregate)`.
+    pub(super) name: String,
+    /// The table that it reads.
+    table: Option<String>,
+    rows: u64,
+    pub(super) time_s: f64,
+}
+
+impl OperatorWork {
+    fn of(node: &PlanNode) -> OperatorWork {
+        let name = match node.physical == node.logical {
+            true => node.physical.to_owned(),
+            false => format!("{} ({})", node.physical, node.logical),
+        };
+        OperatorWork {
+            name,
+            table: node.object.as_ref().map(|object| object.table.table.clone()),
+            rows: node.actual.as_ref().map_or(0, hobt_showplan::Actual::rows),
+            time_s: node.actual.as_ref().map_or(0.0, |actual| actual.cpu().as_secs_f64()),
+        }
+    }
+
+    /// The name with the table.
+    pub(super) fn full_name(&self) -> String {
+        match &self.table {
+            Some(table) => format!("{} {table}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// A statement's operators and what they took.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    /// Each before those below it.
+    pub(super) operators: Vec<OperatorWork>,
+    /// CPU time of the statement's threads, planning included.
+    pub(super) cpu_s: f64,
+    pub(super) planning_s: f64,
+    pub(super) spilled_bytes: u64,
+    /// The plan as a tree.
+    pub(super) drawn: String,
+}
+
+impl Work {
+    /// That of a statement that has run with a plan.
+    pub(super) fn of(shown: &ShownStatement) -> Option<Work> {
+        let nodes = shown.root.as_ref()?.all();
+        let spilled = nodes.iter().filter_map(|node| node.actual.as_ref()).map(|actual| actual.spilled_bytes);
+        Some(Work {
+            operators: nodes.iter().map(|node| OperatorWork::of(node)).collect(),
+            cpu_s: shown.figures.as_ref()?.cpu.as_secs_f64(),
+            planning_s: shown.compile.1.as_secs_f64(),
+            spilled_bytes: spilled.sum(),
+            drawn: draw(shown, Drawing { width: Some(PLAN_WIDTH), ..Drawing::default() }),
+        })
+    }
+
+    /// A time as a share of the CPU time, in percent.
+    pub(super) fn percent(&self, time_s: f64) -> f64 {
+        time_s / self.cpu_s.max(1e-9) * 100.0
+    }
+
+    /// The share of the CPU time that the operators explain.
+    pub(super) fn explained_percent(&self) -> f64 {
+        self.percent(self.operators.iter().map(|operator| operator.time_s).sum())
+    }
+
+    /// The names of operators that gave rows and recorded no time, each once.
+    pub(super) fn untimed(&self) -> Vec<&str> {
+        let has_time = |name: &str| self.operators.iter().any(|other| other.name == name && other.time_s > 0.0);
+        let mut names: Vec<&str> = Vec::new();
+        for operator in self.operators.iter().filter(|operator| operator.rows > 0 && !has_time(&operator.name)) {
+            if !names.contains(&operator.name.as_str()) {
+                names.push(&operator.name);
+            }
+        }
+        names
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let of_operator = |operator: &OperatorWork| {
+            json!({
+                "name": operator.name,
+                "table": operator.table,
+                "rows": operator.rows,
+                "time_s": operator.time_s,
+                "percent": self.percent(operator.time_s),
+            })
+        };
+        self.operators.iter().map(of_operator).collect()
+    }
+}
