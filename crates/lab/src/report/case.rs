@@ -203,6 +203,11 @@ impl Case {
         }
     }
 
+    /// A single figure that is a number.
+    pub(crate) fn figure(&self, key: &str) -> Option<f64> {
+        self.figures.get(key)?.as_f64()
+    }
+
     /// The median of a series.
     pub fn median(&self, key: &str) -> Option<f64> {
         median(self.values(key))

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::shown::Work;
-use super::{OVER_SCAN, figure};
 use crate::figures::{amount, seconds};
 use crate::report::{Case, Grid};
 
+/// The figure with the ratio of a query's time to that of its scan.
+pub(super) const OVER_SCAN: &str = "over_scan";
 /// Operators below this share of the time, in percent, are not named.
 const NAMED_PERCENT: f64 = 1.0;
 
@@ -17,7 +18,7 @@ pub(super) fn beside_scans(cases: &[Case]) -> Grid {
     grid.least_wanted = vec![4, 5];
     for case in cases {
         let time = |key: &str| case.median(key).map_or_else(|| "-".to_owned(), seconds);
-        let shown = |key: &str, of: f64| figure(case, key).map_or_else(|| "-".to_owned(), |value| amount(value / of));
+        let shown = |key: &str, of: f64| case.figure(key).map_or_else(|| "-".to_owned(), |value| amount(value / of));
         grid.rows.push(vec![
             case.name.clone(),
             shown(OVER_SCAN, 1.0),
@@ -56,18 +57,20 @@ pub(super) fn by_query(cases: &[Case], work: &[Work]) -> Grid {
 pub(super) fn by_operator(work: &[Work]) -> Grid {
     let mut grid = Grid::new("All queries together, by operator", &["operator", "time", "percent", "queries"]);
     let whole: f64 = work.iter().map(|work| work.cpu_s).sum();
+    // Where the clock counted too much in one query, what is missing in another is missing nevertheless.
+    let missing = work.iter().map(|work| work.cpu_s - work.planning_s - work.operators_s()).filter(|time| *time > 0.0);
+    let missing: f64 = missing.sum();
     let all = work.iter().flat_map(|work| &work.operators).map(|operator| (operator.name.clone(), operator.time_s));
     let mut times: Vec<(String, f64)> = summed(all).into_iter().collect();
     times.sort_by(|a, b| b.1.total_cmp(&a.1));
     let planning: f64 = work.iter().map(|work| work.planning_s).sum();
-    let explained: f64 = times.iter().map(|(_, time)| time).sum();
     let percent = |time: f64| format!("{:.1}", time / whole.max(1e-9) * 100.0);
     for (name, time) in times.into_iter().filter(|(_, time)| *time > 0.0) {
         let has = |work: &&Work| work.operators.iter().any(|operator| operator.name == name);
         let queries = work.iter().filter(has).count();
         grid.rows.push(vec![name, seconds(time), percent(time), queries.to_string()]);
     }
-    for (name, time) in [("planning", planning), ("neither of these", (whole - explained - planning).max(0.0))] {
+    for (name, time) in [("planning", planning), ("neither of these", missing)] {
         grid.rows.push(vec![name.to_owned(), seconds(time), percent(time), work.len().to_string()]);
     }
     grid

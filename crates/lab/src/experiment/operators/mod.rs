@@ -23,6 +23,7 @@ use crate::figures::{amount, median};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
 use crate::report::{Case, Report, SHORT_S};
+use grids::OVER_SCAN;
 use queries::{QUERIES, Query};
 use shown::Work;
 
@@ -30,9 +31,6 @@ pub(super) struct OperatorsExperiment;
 
 /// Rows of the facts on a machine with enough room: as many as the comparison with other engines has.
 const WANTED_ROWS: u64 = 10_000_000;
-
-/// The ratio of a query's time to that of its scan.
-const OVER_SCAN: &str = "over_scan";
 
 impl Experiment for OperatorsExperiment {
     fn name(&self) -> &'static str {
@@ -121,11 +119,6 @@ fn beside_scans(wanted: &[Query], mut timed: Vec<Case>, memory_gb_s: f64) -> Vec
     timed
 }
 
-/// A figure of a case.
-fn figure(case: &Case, key: &str) -> Option<f64> {
-    case.figures.get(key)?.as_f64()
-}
-
 /// Runs each query once more, for its plan and its whole answer. One step each.
 fn explored(lab: &mut Laboratory, cases: &mut [Case]) -> Result<Vec<Work>> {
     lab.connection().collect_plans(true);
@@ -177,7 +170,7 @@ fn note_answer(case: &mut Case, answer: &Answer) -> Result<()> {
 /// How the queries stand to their scans, in a sentence.
 fn finding(cases: &[Case]) -> Option<String> {
     let mut ratios: Vec<(f64, &str)> =
-        cases.iter().filter_map(|case| Some((figure(case, OVER_SCAN)?, case.name.as_str()))).collect();
+        cases.iter().filter_map(|case| Some((case.figure(OVER_SCAN)?, case.name.as_str()))).collect();
     ratios.sort_by(|a, b| b.0.total_cmp(&a.0));
     let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
     let middle = amount(median(&values)?);
@@ -243,9 +236,9 @@ mod tests {
         }
         let cases = beside_scans(&two, timed, 10.0);
         assert_eq!(cases.len(), 2);
-        assert_eq!((figure(&cases[0], OVER_SCAN), figure(&cases[1], OVER_SCAN)), (Some(2.0), Some(20.0)));
-        assert_eq!((figure(&cases[1], "rows_per_s"), cases[1].values("scan_s")), (Some(500.0), &[0.1][..]));
-        let of_memory = figure(&cases[0], "of_memory_percent").expect("a figure");
+        assert_eq!((cases[0].figure(OVER_SCAN), cases[1].figure(OVER_SCAN)), (Some(2.0), Some(20.0)));
+        assert_eq!((cases[1].figure("rows_per_s"), cases[1].values("scan_s")), (Some(500.0), &[0.1][..]));
+        let of_memory = cases[0].figure("of_memory_percent").expect("a figure");
         assert!((of_memory - 819_200.0 / 1e9 / 0.5 / 10.0 * 100.0).abs() < 1e-12, "{of_memory}");
         assert_eq!(
             finding(&cases).expect("two ratios"),

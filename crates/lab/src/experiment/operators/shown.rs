@@ -74,7 +74,12 @@ impl Work {
 
     /// The share of the CPU time that the operators explain.
     pub(super) fn explained_percent(&self) -> f64 {
-        self.percent(self.operators.iter().map(|operator| operator.time_s).sum())
+        self.percent(self.operators_s())
+    }
+
+    /// The time of all operators.
+    pub(super) fn operators_s(&self) -> f64 {
+        self.operators.iter().map(|operator| operator.time_s).sum()
     }
 
     /// The names of operators that gave rows and recorded no time, each once.

@@ -8,7 +8,7 @@ pub(super) const FACTS: &str = "OperatorFact";
 const DIMENSION: &str = "OperatorDimension";
 
 /// Approximate bytes of a fact on its page, for choosing a size.
-pub(super) const ROW_BYTES: u64 = 120;
+pub(super) const ROW_BYTES: u64 = 100;
 /// Rows of the dimension. A tenth of its keys occurs among the facts.
 const MEMBERS: u64 = 10 * KEYS;
 /// Different keys of the facts, short texts, long texts.
