@@ -107,3 +107,39 @@ impl Work {
         self.operators.iter().map(of_operator).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hobt_showplan::{Actual, Detail, Figures, WorkerActual};
+
+    use super::*;
+
+    fn node(names: (&'static str, &'static str), ms: u64, rows: u64, children: Vec<PlanNode>) -> PlanNode {
+        let mut node = PlanNode::new(names.0, names.1, Detail::ComputeScalar);
+        let worker = WorkerActual { rows, executions: 1, cpu: Duration::from_millis(ms), ..WorkerActual::default() };
+        node.actual = Some(Actual { workers: vec![worker, worker], spilled_bytes: 5, ..Actual::default() });
+        node.children = children;
+        node
+    }
+
+    #[test]
+    fn operators_explain_a_share_of_the_cpu_time_and_those_without_time_are_named() {
+        let scan = node(("Table Scan", "Table Scan"), 10, 500, vec![]);
+        let partial = node(("Hash Match", "Partial Aggregate"), 0, 50, vec![scan]);
+        let unused = node(("Compute Scalar", "Compute Scalar"), 0, 0, vec![partial]);
+        let root = node(("Hash Match", "Aggregate"), 5, 7, vec![unused]);
+        let figures = Figures { cpu: Duration::from_millis(60), ..Figures::default() };
+        let compile = (Duration::from_millis(8), Duration::from_millis(6));
+        let plain = ShownStatement::plain("SELECT 1", "SELECT");
+        let work = Work::of(&ShownStatement { root: Some(root), figures: Some(figures), compile, ..plain });
+        let work = work.expect("it has run");
+        assert!((work.explained_percent() - 50.0).abs() < 1e-9, "two workers of 10 and of 5 ms");
+        assert!((work.percent(work.planning_s) - 10.0).abs() < 1e-9);
+        assert_eq!(work.untimed(), ["Hash Match (Partial Aggregate)"]);
+        assert_eq!(work.spilled_bytes, 20);
+        assert_eq!(work.to_json()[3]["rows"], 1_000);
+        assert!(Work::of(&ShownStatement::plain("SELECT 1", "SELECT")).is_none());
+    }
+}
