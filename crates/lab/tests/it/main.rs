@@ -1,5 +1,5 @@
-//! The laboratory's integration tests: tiny runs of every experiment, the answers of its
-//! forty queries, fixtures, and TPC-H from data to answers.
+//! The laboratory's integration tests: tiny runs of every experiment, answers of its queries, fixtures, and TPC-H
+//! from data to answers.
 
 mod experiments;
 mod fixtures;
