@@ -64,7 +64,7 @@ struct RunArguments {
     /// Also scan tables of 1 to 96 partitions (experiment scan), or turn everything (experiment inserts)
     #[arg(long)]
     sweep: bool,
-    /// Run this case only; may be given more than once (experiments inserts, hash and tpch)
+    /// Run this case only; may be given more than once (experiments inserts, hash, tpch and operators)
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
     /// Scale factor of experiment tpch; chosen from memory and free disk unless given
@@ -213,7 +213,7 @@ fn run_experiment(arguments: RunArguments) -> Result<(), LabError> {
         ))),
     };
     if !arguments.cases.is_empty() {
-        only_for("--case", &["inserts", "hash", "tpch"])?;
+        only_for("--case", &["inserts", "hash", "tpch", "operators"])?;
     }
     if arguments.scale.is_some() {
         only_for("--scale", &["tpch"])?;

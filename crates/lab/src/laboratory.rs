@@ -49,7 +49,7 @@ pub struct RunOptions {
     /// Whether the scan experiment also runs on 1 to 96 partitions, and the inserts experiment with all combinations of
     /// its variants.
     pub sweep: bool,
-    /// The cases to run, for experiments that can skip some (`inserts`). All cases if empty.
+    /// The cases to run, for experiments that can skip some (`inserts`, `operators`). All cases if empty.
     pub cases: Vec<String>,
     /// The scale factor of TPC-H. Chosen from memory and free disk if absent.
     pub scale: Option<f64>,

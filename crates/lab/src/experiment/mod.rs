@@ -12,6 +12,7 @@ mod latches;
 mod limits;
 mod load;
 mod locks;
+mod operators;
 mod plan;
 mod reader;
 mod scan;
@@ -63,6 +64,7 @@ pub trait Experiment: Sync {
             limits,
             settings,
             compares_rates: self.compares_rates(),
+            findings: Vec::new(),
             cases: Vec::new(),
             marks: Vec::new(),
             tables: Vec::new(),
@@ -72,7 +74,7 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 17] {
+pub fn experiments() -> [&'static dyn Experiment; 18] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
@@ -86,6 +88,7 @@ pub fn experiments() -> [&'static dyn Experiment; 17] {
         &reader::ReaderExperiment,
         &star::StarExperiment,
         &tpch::TpchExperiment,
+        &operators::OperatorsExperiment,
         &ascending::AscendingExperiment,
         &locks::LocksExperiment,
         &latches::LatchesExperiment,

@@ -125,6 +125,8 @@ pub struct Case {
     pub rows: u64,
     /// The result in the text, if it has a figure for this.
     pub text: Option<&'static str>,
+    /// The plan as a tree, with the figures of a run, if the experiment collects it.
+    pub drawn_plan: Option<String>,
     /// What a reader must know before using the figures.
     pub notes: Vec<String>,
     pub(crate) cold: Runs,
@@ -199,6 +201,11 @@ impl Case {
             "cold_cpu_s" => &self.cold.cpu_s,
             _ => self.series.iter().find(|(name, _)| *name == key).map_or(&[], |(_, values)| values),
         }
+    }
+
+    /// A single figure that is a number.
+    pub(crate) fn figure(&self, key: &str) -> Option<f64> {
+        self.figures.get(key)?.as_f64()
     }
 
     /// The median of a series.
@@ -287,6 +294,9 @@ impl Case {
             main.last.reads_by_size.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
         object.insert("reads_by_size".to_owned(), Value::Object(sizes));
         object.extend(self.figures.clone());
+        if let Some(plan) = &self.drawn_plan {
+            object.insert("drawn_plan".to_owned(), json!(plan));
+        }
         object.insert("text".to_owned(), json!(self.text));
         object.insert("notes".to_owned(), json!(self.notes));
         Value::Object(object)

@@ -50,6 +50,8 @@ pub(super) fn page(report: &Report) -> String {
             notes => report.all_notes(),
             cases => report.cases.iter().filter(|case| !case.statement.is_empty())
                 .map(|case| context! { name => case.name, statement => case.statement }).collect::<Vec<_>>(),
+            plans => report.cases.iter().filter_map(|case| Some((case, case.drawn_plan.as_ref()?)))
+                .map(|(case, plan)| context! { name => case.name, plan }).collect::<Vec<_>>(),
             settings => settings("", &Value::Object(report.settings.clone())).join(", "),
         })
         .expect("the template's values are all given")

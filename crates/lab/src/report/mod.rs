@@ -85,6 +85,8 @@ pub struct Report {
     pub settings: Map<String, Value>,
     /// Whether its cases are compared by bytes per second instead of time.
     pub compares_rates: bool,
+    /// The answer to its question, in sentences. They begin the headline.
+    pub findings: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
     /// Figures with bounds.

@@ -79,11 +79,11 @@ impl Report {
         Some(case.cold_mb_s()? / self.disk_mb_s().max(1e-9))
     }
 
-    /// What the figures come to: how much of the disk cold runs reach, where the time went, how many marks are met, and
-    /// whether the machine was busy.
+    /// What the figures come to: the experiment's findings, how much of the disk cold runs reach, where the time went,
+    /// how many marks are met, and whether the machine was busy.
     pub fn headline(&self) -> Vec<String> {
         let parts = [self.disk_sentence(), self.time_sentence(), self.marks_sentence(), self.busy_sentence()];
-        parts.into_iter().flatten().collect()
+        self.findings.iter().cloned().chain(parts.into_iter().flatten()).collect()
     }
 
     fn disk_sentence(&self) -> Option<String> {
@@ -195,6 +195,7 @@ mod tests {
             limits,
             settings: serde_json::Map::new(),
             compares_rates: true,
+            findings: Vec::new(),
             cases,
             marks: Vec::new(),
             tables: Vec::new(),

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::TestFolder;
 
-const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
+pub(super) const SMALL: RunOptions =
+    RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
 
 /// Latch statistics belong to the process: a test that counts dealer waits (write lock) must not run together with a
 /// latched dealer (read lock).
@@ -21,7 +22,7 @@ static INSERTS: Mutex<()> = Mutex::new(());
 /// Two runs of one experiment would use the same folder.
 static HASHES: Mutex<()> = Mutex::new(());
 
-fn run(name: &str, options: RunOptions) -> (Report, Value) {
+pub(super) fn run(name: &str, options: RunOptions) -> (Report, Value) {
     let folder = TestFolder::new(name);
     let experiment = hobt_lab::experiment_named(name).expect("it is in the list");
     let json = folder.path().join("report.json");
@@ -84,7 +85,7 @@ fn assert_fits_a_terminal(report: &Report) {
     }
 }
 
-fn assert_complete(report: &Value) {
+pub(super) fn assert_complete(report: &Value) {
     for key in ["experiment", "headline", "occasion", "machine", "limits", "settings", "cases"] {
         assert!(report.get(key).is_some(), "{key} is missing");
     }
@@ -104,7 +105,7 @@ fn assert_complete(report: &Value) {
     }
 }
 
-fn case<'a>(report: &'a Value, name: &str) -> &'a Value {
+pub(super) fn case<'a>(report: &'a Value, name: &str) -> &'a Value {
     let cases = report["cases"].as_array().expect("a list");
     cases.iter().find(|case| case["name"] == name).unwrap_or_else(|| panic!("there is no case {name}"))
 }

@@ -1,7 +1,9 @@
-//! The laboratory's integration tests: tiny runs of every experiment, fixtures, and TPC-H from data to answers.
+//! The laboratory's integration tests: tiny runs of every experiment, answers of its queries, fixtures, and TPC-H
+//! from data to answers.
 
 mod experiments;
 mod fixtures;
+mod operators;
 mod tpch;
 
 use std::path::{Path, PathBuf};
