@@ -91,6 +91,7 @@ fn shown(statement: &ShownStatement) -> Option<Value> {
         kind => statement.kind,
         workers => counted(statement.degree as u64, "worker"),
         memory => memory_text(statement),
+        statistics_cost => statement.statistics_cost.text(),
         compile => ms(statement.compile.0),
         elapsed => figures.map(|figures| ms(figures.elapsed)),
         cpu => figures.map(|figures| ms(figures.cpu)),

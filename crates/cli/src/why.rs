@@ -164,6 +164,9 @@ fn print_cost(cost: &StatementStatistics) {
         false => format!("{:.1}", 100.0 * part.as_secs_f64() / whole.as_secs_f64()),
     };
     println!("Elapsed {} ms, of which {} compiling", ms(cost.elapsed), ms(cost.compile));
+    if let Some(made) = cost.statistics_cost.text() {
+        println!("Before it, {made}");
+    }
     println!("{}", threads_text(cost.threads));
     let mut times = Grid::new("", &["where", "times", "ms", "% of threads' time"]);
     times.rows.push(vec!["CPU".to_owned(), String::new(), ms(cost.cpu), share(cost.cpu)]);

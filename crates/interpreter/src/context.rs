@@ -207,6 +207,7 @@ fn cost_of(run: &StatementRun, time: OwnTime) -> StatementStatistics {
     StatementStatistics {
         elapsed: time.elapsed,
         cpu: time.cpu + run.worker_cpu(),
+        statistics_cost: run.statistics_cost(),
         degree_of_parallelism: run.degree(),
         threads: ThreadTime { own: time.own, workers: run.workers(), working: run.worker_time() },
         reads: TableReads::of(run),

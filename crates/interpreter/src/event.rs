@@ -13,7 +13,7 @@ use hobt_base::SqlError;
 use hobt_txn::IoCounts;
 use hobt_types::SqlType;
 
-use hobt_showplan::ShownStatement;
+use hobt_showplan::{ShownStatement, StatisticsCost};
 use hobt_table::{FilterProfile, StatementRun};
 
 /// A column of a result set.
@@ -145,6 +145,8 @@ pub struct StatementStatistics {
     pub compile: Duration,
     /// Processor time taken to bind and plan it.
     pub compile_cpu: Duration,
+    /// The statistics that were made for it first. Their time is not in `compile`.
+    pub statistics_cost: StatisticsCost,
     /// The number of workers that it was allowed.
     pub degree_of_parallelism: usize,
     /// Time of its threads.

@@ -117,16 +117,21 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
         keeps: bool,
     ) -> Result<Prepared, Failure> {
-        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let (started, cpu, before) = (Instant::now(), processor::thread_cpu_time(), run.statistics_cost());
         let planned = self.plan(run, options, bind, finish, keeps)?;
         self.keep_plan(run, planned.plan());
-        let (elapsed, cpu) = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
+        let made = run.statistics_cost().since(before);
+        let elapsed = started.elapsed().saturating_sub(made.elapsed);
+        let cpu = processor::thread_cpu_time().saturating_sub(cpu + made.own_cpu);
         run.add_compile(elapsed, cpu);
         // The query that builds statistics is a part of the statement that needs them.
         if self.state.options.statistics(StatisticsKind::Time) && !self.is_gathering {
-            self.scope.compile_shown.0 += elapsed;
-            self.scope.compile_shown.1 += cpu;
+            self.scope.compile_shown.0 += elapsed + made.elapsed;
+            self.scope.compile_shown.1 += cpu + made.cpu;
             self.send_message(statistics::compile_time(cpu, elapsed))?;
+            if made.objects > 0 {
+                self.send_message(statistics::statistics_times(&made))?;
+            }
         }
         let grant = match planned.memory() {
             Some((least, ideal)) => Some(self.let_in(run, least, ideal)?),

@@ -4,11 +4,19 @@ use hobt_base::errors;
 use std::time::Duration;
 
 use super::event::{Message, TableReads};
+use hobt_showplan::StatisticsCost;
 
 /// Message 3613.
 pub(super) fn compile_time(cpu: Duration, elapsed: Duration) -> Message {
     let (cpu, elapsed) = (cpu.as_millis(), elapsed.as_millis());
     Message::of(1, errors::COMPILE_TIMES.with([&cpu, &elapsed]))
+}
+
+/// Message 3613, for the statistics that were made before a plan.
+pub(super) fn statistics_times(made: &StatisticsCost) -> Message {
+    let StatisticsCost { objects, elapsed, cpu, logical, physical, .. } = made;
+    let (cpu, elapsed) = (cpu.as_millis(), elapsed.as_millis());
+    Message::of(1, errors::STATISTICS_TIMES.with([objects, logical, physical, &cpu, &elapsed]))
 }
 
 /// Message 3612.

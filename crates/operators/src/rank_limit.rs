@@ -25,6 +25,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::TryStreamExt;
@@ -55,6 +56,7 @@ pub struct RankLimit {
 pub struct RankLimitExec {
     input: Arc<dyn ExecutionPlan>,
     rank: RankLimit,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl RankLimitExec {
@@ -65,11 +67,11 @@ impl RankLimitExec {
             |key: &Arc<dyn PhysicalExpr>| key.data_type(&schema).is_ok_and(|data_type| Codes::of(&data_type).is_some());
         let is_ordered = rank.order.expr.data_type(&schema).is_ok_and(|data_type| is_known(&data_type));
         let fits = rank.limit > 0 && rank.limit <= LIMIT_MAX && rank.partition_by.iter().all(has_codes);
-        (fits && is_ordered).then_some(RankLimitExec { input, rank })
+        (fits && is_ordered).then(|| RankLimitExec { input, rank, metrics: ExecutionPlanMetricsSet::new() })
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> RankLimitExec {
-        RankLimitExec { input, rank: self.rank.clone() }
+        RankLimitExec { input, rank: self.rank.clone(), metrics: ExecutionPlanMetricsSet::new() }
     }
 }
 
@@ -93,9 +95,16 @@ impl ExecutionPlan for RankLimitExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, Arc::clone(&context))?;
         let mut best = Best::new(&self.rank, &self.input.schema(), &context)?;
-        let schema = self.schema();
-        let kept = rows.and_then(move |batch| std::future::ready(best.kept(batch)));
+        let (schema, metrics) = (self.schema(), BaselineMetrics::new(&self.metrics, partition));
+        let kept = rows.and_then(move |batch| {
+            let _timed = metrics.elapsed_compute().timer();
+            std::future::ready(best.kept(batch))
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, kept)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 }
 

@@ -49,6 +49,9 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
             counted(statement.degree as u64, "worker"),
         ));
     }
+    if let Some(made) = statement.statistics_cost.text() {
+        drawn.text.push_str(&format!("before it: {made}\n"));
+    }
     if let Some(memory) = memory_text(statement) {
         drawn.text.push_str(&format!("memory: {memory}\n"));
     }

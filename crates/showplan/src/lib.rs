@@ -31,7 +31,7 @@ pub use draw::{Drawing, count, counted, draw, memory_text, ms, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
 pub use mark::NodeMark;
 pub use memory::MemoryShown;
-pub use statement::{Body, Figures, Fnv, ShownStatement, StatisticsRead};
+pub use statement::{Body, Figures, Fnv, ShownStatement, StatisticsCost, StatisticsRead};
 pub use text::{PlanRow, argument, plan_rows};
 pub use worst::{Judged, error_of, judge, worst_estimate};
 pub use xml::{NAMESPACE, to_xml};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::draw::{count, counted, ms};
 use super::{PlanNode, TableName};
 use crate::MemoryShown;
 
@@ -18,6 +19,8 @@ pub struct ShownStatement {
     pub degree: usize,
     /// The elapsed and the processor time of binding and planning it.
     pub compile: (Duration, Duration),
+    /// The statistics that were made for it first.
+    pub statistics_cost: StatisticsCost,
     /// A hash that is equal for texts that differ only in constants.
     pub query_hash: u64,
     /// Its run-time figures, if it has run.
@@ -43,6 +46,68 @@ pub struct StatisticsRead {
     pub sampling_percent: f64,
     /// The time of its last update, as `2026-11-23T08:00:00.0000000` in UTC; `None` if there was none.
     pub updated: Option<String>,
+}
+
+/// What it cost to make or update statistics before a statement was planned.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StatisticsCost {
+    /// Statistics objects that were made or updated.
+    pub objects: u64,
+    /// From the beginning to the end of each.
+    pub elapsed: Duration,
+    /// Processor time of all threads, and of the statement's own among them.
+    pub cpu: Duration,
+    /// Processor time of the statement's own thread.
+    pub own_cpu: Duration,
+    /// Pages accessed.
+    pub logical: u64,
+    /// Pages of them that were read from disk.
+    pub physical: u64,
+}
+
+impl StatisticsCost {
+    /// The sum of both.
+    #[must_use]
+    pub fn and(self, other: StatisticsCost) -> StatisticsCost {
+        StatisticsCost {
+            objects: self.objects + other.objects,
+            elapsed: self.elapsed + other.elapsed,
+            cpu: self.cpu + other.cpu,
+            own_cpu: self.own_cpu + other.own_cpu,
+            logical: self.logical + other.logical,
+            physical: self.physical + other.physical,
+        }
+    }
+
+    /// What came after `before`.
+    #[must_use]
+    pub fn since(self, before: StatisticsCost) -> StatisticsCost {
+        StatisticsCost {
+            objects: self.objects - before.objects,
+            elapsed: self.elapsed.saturating_sub(before.elapsed),
+            cpu: self.cpu.saturating_sub(before.cpu),
+            own_cpu: self.own_cpu.saturating_sub(before.own_cpu),
+            logical: self.logical - before.logical,
+            physical: self.physical - before.physical,
+        }
+    }
+
+    /// It in words; `None` if none was made.
+    pub fn text(&self) -> Option<String> {
+        let physical = match self.physical {
+            0 => String::new(),
+            pages => format!(", {} of them from disk", count(pages)),
+        };
+        (self.objects > 0).then(|| {
+            format!(
+                "statistics made for {} in {} ms, CPU {} ms, {} looked at{physical}",
+                counted(self.objects, "column"),
+                ms(self.elapsed),
+                ms(self.cpu),
+                counted(self.logical, "page"),
+            )
+        })
+    }
 }
 
 /// The run-time figures of a statement.
@@ -88,6 +153,7 @@ impl ShownStatement {
             root: None,
             degree: 1,
             compile: (Duration::ZERO, Duration::ZERO),
+            statistics_cost: StatisticsCost::default(),
             query_hash: 0,
             figures: None,
             memory: None,

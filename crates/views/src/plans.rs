@@ -36,7 +36,7 @@ pub(super) static VIEWS: &[Definition] = &[
          total_columnstore_segment_skips bigint!, last_columnstore_segment_skips bigint!, \
          min_columnstore_segment_skips bigint!, max_columnstore_segment_skips bigint!, total_spills bigint!, \
          last_spills bigint!, min_spills bigint!, max_spills bigint!, hobt_direct_count bigint!, \
-         hobt_reuse_count bigint!",
+         hobt_reuse_count bigint!, hobt_total_compile_time bigint!, hobt_last_compile_time bigint!",
         |sources, _, _| Ok(sources.plans.all().iter().map(stats_row).collect()),
     ),
     Definition::sys(
@@ -87,7 +87,7 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     let (start, end) = offsets(plan);
     let none = || std::iter::repeat_n(Value::Int(0), 4);
     // The first plan, and one for each execution that used none of an earlier one.
-    let planned = stats.measured.saturating_sub(stats.reused).max(1);
+    let planned = stats.measured.saturating_sub(stats.reused + stats.apart).max(1);
     let handles = [&plan.sql_handle, &plan.plan_handle].map(|handle| Value::Binary(handle.clone()));
     let [sql_handle, plan_handle] = handles;
     let mut row = row![sql_handle, start, end, planned, plan_handle];
@@ -110,7 +110,7 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     row.extend(four(plan, |one| one.dop));
     row.extend(none().chain(none()));
     row.extend(four(plan, |one| one.spills));
-    row.extend(row![stats.direct, stats.reused]);
+    row.extend(row![stats.direct + stats.apart, stats.reused, stats.total.compile_time, stats.last.compile_time]);
     row
 }
 

@@ -11,7 +11,7 @@ use hobt_binder::Formula;
 use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_operators::WriteTarget;
 use hobt_txn::locks::Patience;
-use hobt_txn::{RowLockSettings, RowLocks};
+use hobt_txn::{IoCounts, RowLockSettings, RowLocks};
 
 use crate::event::{DoneKind, ResultColumn};
 use crate::insert_target::Target;
@@ -48,6 +48,8 @@ pub(crate) struct Statements {
     /// The start of an uninterrupted series of direct statements: the time, this thread's processor time, and the
     /// number of statements since.
     pub(crate) since: Option<(Instant, Duration, u64)>,
+    /// The pages that the last read looked at.
+    pub(crate) reads: Arc<IoCounts>,
 }
 
 /// A learned statement.

@@ -13,6 +13,8 @@ mod read;
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_catalog::Table;
@@ -96,8 +98,10 @@ impl Interpreter<'_> {
         if self.learns_nothing() {
             return Ok(None);
         }
+        // In a loop, the clocks would cost more than the statement.
+        let is_first = matches!(learned, Learned::Nothing);
         let place = match learned {
-            Learned::Nothing if !self.state.trace_flags.contains(&LEARN_AT_ONCE) => {
+            Learned::Nothing if !self.learns_at_once() => {
                 *learned = Learned::Ran;
                 return Ok(None);
             }
@@ -112,6 +116,9 @@ impl Interpreter<'_> {
                 }
                 None => {
                     *learned = Learned::Interpreted;
+                    if let Some(entry) = self.known_entry() {
+                        entry.never_learn();
+                    }
                     return Ok(None);
                 }
             },
@@ -121,6 +128,8 @@ impl Interpreter<'_> {
         };
         let known = self.statements.learned.get_mut(place).and_then(Option::take);
         let Some(direct) = known.or_else(|| self.learn(wanted)) else { return Ok(None) };
+        let begun = is_first.then(|| (Instant::now(), processor::thread_cpu_time()));
+        self.statements.reads = Arc::default();
         self.count_direct();
         let counted = |kind| move |rows: Option<u64>| rows.map(|rows| Outcome::counted(kind, rows));
         let done = match &direct {
@@ -136,8 +145,16 @@ impl Interpreter<'_> {
             return Ok(None);
         }
         self.statements.learned[place] = Some(direct);
-        if let (Ok(_), Some(entry)) = (&done, &self.statements.counted[place]) {
-            entry.count_direct();
+        if let (Ok(outcome), Some(entry)) = (&done, &self.statements.counted[place]) {
+            match begun {
+                None => entry.count_direct(),
+                Some((started, cpu)) => {
+                    let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+                    let rows = outcome.as_ref().and_then(|outcome| outcome.rows.or(outcome.row_count)).unwrap_or(0);
+                    let pages = self.statements.reads.logical_reads.load(Ordering::Relaxed);
+                    entry.record_direct(started.elapsed(), cpu, rows, pages);
+                }
+            }
         }
         done
     }
@@ -215,6 +232,12 @@ impl Interpreter<'_> {
             ..StatementStatistics::default()
         };
         self.environment.sessions.statement_ends(self.state.id, &cost, Vec::new());
+    }
+
+    /// Whether a statement is learned before its first run in the batch: it has run before, in another one.
+    fn learns_at_once(&self) -> bool {
+        self.state.trace_flags.contains(&LEARN_AT_ONCE)
+            || (!self.state.collects_plans && self.known_entry().is_some_and(|entry| entry.may_be_learned()))
     }
 
     fn learns_nothing(&self) -> bool {

@@ -14,8 +14,8 @@ use hobt_engine::{TableWriter, whole_row};
 use hobt_functions::{carrier, value_to_array};
 use hobt_page::RowPage;
 use hobt_tsql::ast::{QueryBody, SelectItem, SelectStatement, TableSource};
+use hobt_txn::StatementContext;
 use hobt_txn::locks::{LockMode, LockResource};
-use hobt_txn::{IoCounts, StatementContext};
 use hobt_types::{SqlType, Value};
 
 use super::by_key::{GivenRow, key_columns};
@@ -170,7 +170,8 @@ impl Interpreter<'_> {
         let show = |id: PageId, page: &RowPage<'_>, slot: SlotId| {
             page.row_image(usize::from(slot.0)).map_err(|damage| (id, damage))
         };
-        let found = read.tree.find_visible(&key, (context, false), &IoCounts::default(), show);
+        let reads = Arc::clone(&self.statements.reads);
+        let found = read.tree.find_visible(&key, (context, false), &reads, show);
         let found = found.map_err(|error| access_error(&self.database(), error))?;
         let Some(row) = found else { return Ok(Some(None)) };
         let row = row.map_err(|(id, damage)| access_error(&self.database(), read.tree.hobt().damaged(id, damage)))?;

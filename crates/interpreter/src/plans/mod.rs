@@ -78,6 +78,7 @@ impl Interpreter<'_> {
         let Some(mut shown) = ended.shown else { return Ok(()) };
         if let Some(cost) = &cost {
             shown.compile = (cost.compile, cost.compile_cpu);
+            shown.statistics_cost = cost.statistics_cost;
             shown.memory = ended.memory.last().map(|figures| figures.shown());
             shown.figures = Some(Figures { elapsed: cost.elapsed, cpu: cost.cpu, waits: cost.waits.clone(), rows });
         }
@@ -267,6 +268,7 @@ impl Interpreter<'_> {
             root: Some(root),
             degree: run.degree(),
             compile: (Duration::ZERO, Duration::ZERO),
+            statistics_cost: run.statistics_cost(),
             query_hash: store::query_hash(text),
             figures: None,
             memory: None,

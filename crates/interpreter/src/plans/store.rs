@@ -10,8 +10,9 @@
 //! replaces the least recently used ones. When the budget is exhausted, nothing is kept.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hobt_base::{DatabaseId, PAGE_SIZE};
 use hobt_engine::time_of_day;
@@ -128,6 +129,8 @@ pub struct Measure {
     pub worker_time: u64,
     /// Elapsed time, in µs.
     pub elapsed_time: u64,
+    /// Elapsed time of binding and planning, or of taking a plan that is kept, in µs. A part of the former.
+    pub compile_time: u64,
     /// Pages accessed.
     pub logical_reads: u64,
     /// Pages read from disk.
@@ -155,6 +158,7 @@ impl Measure {
         Measure {
             worker_time: micros(cost.cpu),
             elapsed_time: micros(cost.elapsed),
+            compile_time: micros(cost.compile),
             logical_reads: pages(|reads| reads.logical + reads.lob_logical),
             logical_writes: cost.pages_dirtied,
             physical_reads: pages(|reads| reads.physical + reads.read_ahead + reads.lob_physical),
@@ -182,6 +186,7 @@ impl Measure {
         Measure {
             worker_time: with(self.worker_time, other.worker_time),
             elapsed_time: with(self.elapsed_time, other.elapsed_time),
+            compile_time: with(self.compile_time, other.compile_time),
             logical_reads: with(self.logical_reads, other.logical_reads),
             physical_reads: with(self.physical_reads, other.physical_reads),
             logical_writes: with(self.logical_writes, other.logical_writes),
@@ -204,6 +209,8 @@ pub struct QueryStats {
     pub direct: u64,
     /// Executions that used the plan of an earlier one.
     pub reused: u64,
+    /// Measured executions that had no plan: of a batch that was sent again.
+    pub apart: u64,
     /// The sum over the measured executions.
     pub total: Measure,
     /// The last execution.
@@ -235,6 +242,9 @@ pub(crate) struct PlanEntry {
     kept: Mutex<Vec<Arc<KeptStatement>>>,
     /// Executions that used one of them.
     reused: AtomicU64,
+    /// Measured executions that had no plan.
+    apart: AtomicU64,
+    is_never_learned: AtomicBool,
 }
 
 /// An entry, as views show it.
@@ -277,6 +287,23 @@ impl PlanEntry {
         stats.min = if is_first { *measure } else { stats.min.joined(*measure, u64::min) };
         stats.max = stats.max.joined(*measure, u64::max);
         stats.last_time = time_of_day();
+    }
+
+    /// Adds an execution that had no plan and took this time, gave or changed `rows` rows and looked at `pages` pages.
+    pub(crate) fn record_direct(&self, elapsed: Duration, cpu: Duration, rows: u64, pages: u64) {
+        let cost = StatementStatistics { elapsed, cpu, degree_of_parallelism: 1, ..StatementStatistics::default() };
+        self.record(&Measure { logical_reads: pages, ..Measure::of(&cost, rows) });
+        self.apart.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it may be tried to learn the statement, so that it runs without a plan.
+    pub(crate) fn may_be_learned(&self) -> bool {
+        !self.is_never_learned.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the statement cannot be learned.
+    pub(crate) fn never_learn(&self) {
+        self.is_never_learned.store(true, Ordering::Relaxed);
     }
 
     /// Whether its plan is recorded.
@@ -341,6 +368,8 @@ impl PlanStore {
             last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
             kept: Mutex::default(),
             reused: AtomicU64::new(0),
+            apart: AtomicU64::new(0),
+            is_never_learned: AtomicBool::new(false),
         });
         let mut entries = self.entries.lock();
         if let Some(known) = entries.find(&key) {
@@ -481,7 +510,8 @@ impl PlanStore {
         let mut all: Vec<CachedPlan> = Vec::new();
         for entry in entries.plans.values().flatten() {
             let Some(text) = entries.texts.get(&entry.key.text) else { continue };
-            let [direct, reused] = [&entry.direct, &entry.reused].map(|count| count.load(Ordering::Relaxed));
+            let counts = [&entry.direct, &entry.reused, &entry.apart];
+            let [direct, reused, apart] = counts.map(|count| count.load(Ordering::Relaxed));
             all.push(CachedPlan {
                 sql_handle: handle_of(entry.key.text),
                 plan_handle: plan_handle_of(&entry.key),
@@ -493,7 +523,7 @@ impl PlanStore {
                 procedure: entry.key.procedure,
                 created: entry.created,
                 bytes: entry.bytes.load(Ordering::Relaxed),
-                stats: QueryStats { direct, reused, ..*entry.stats.lock() },
+                stats: QueryStats { direct, reused, apart, ..*entry.stats.lock() },
                 statement: entry.statement.get().cloned(),
             });
         }

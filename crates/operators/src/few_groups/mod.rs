@@ -99,15 +99,19 @@ impl ExecutionPlan for FewGroupsExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let elapsed = metrics.elapsed_compute().clone();
         let mut rows = self.shape.source().execute(partition, Arc::clone(&context))?;
         let mut gathering = Gathering::new(&self.shape, &context)?;
         let (shape, aggregation) = (Arc::clone(&self.shape), Arc::clone(&self.aggregation));
         let opened = async move {
             let mut is_full = false;
             while !is_full && let Some(batch) = rows.next().await {
+                let _timed = elapsed.timer();
                 is_full = gathering.add(&batch?)? == Added::Full;
             }
+            let timed = elapsed.timer();
             let given = futures::stream::iter(gathering.into_batches()?);
+            timed.done();
             let rest = if is_full { shape.rest(&aggregation, rows)?.execute(0, context)? } else { nothing(&shape) };
             Ok::<_, datafusion::common::DataFusionError>(given.chain(rest))
         };

@@ -97,7 +97,7 @@ impl ExecutionPlan for SpillWindowExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows = match self.windows.downcast_ref::<BoundedWindowAggExec>() {
-            Some(windows) => match running::rows(windows, partition, &context, &self.run)? {
+            Some(windows) => match running::rows(windows, partition, &context, &self.run, metrics.elapsed_compute())? {
                 Some(rows) => rows,
                 None => streamed::rows(windows, partition, &context, &self.run)?,
             },

@@ -9,7 +9,7 @@ mod scalar;
 
 use std::time::Duration;
 
-use super::{Body, Figures, PlanNode, ShownStatement, StatisticsRead, bracketed};
+use super::{Body, Figures, PlanNode, ShownStatement, StatisticsCost, StatisticsRead, bracketed};
 use crate::MemoryShown;
 use element::Element;
 
@@ -98,12 +98,26 @@ fn query_plan(shown: &ShownStatement, root: &PlanNode) -> Element {
         .optional("NonParallelPlanReason", reason)
         .attribute("CompileTime", milliseconds(shown.compile.0))
         .attribute("CompileCPU", milliseconds(shown.compile.1));
+    let plan = plan.children(internal_info(&shown.statistics_cost));
     let plan = plan.children(shown.memory.as_ref().map(memory_grant)).children(statistics_usage(shown));
     let plan = match &shown.figures {
         Some(figures) => plan.children(wait_stats(figures)).child(time_stats(figures)),
         None => plan,
     };
     plan.child(operator::rel_op(root))
+}
+
+/// The statistics that were made first. The schema leaves the attributes of this element to the engine.
+fn internal_info(made: &StatisticsCost) -> Option<Element> {
+    let element = || {
+        Element::new("InternalInfo")
+            .attribute("StatisticsMade", made.objects)
+            .attribute("StatisticsTime", milliseconds(made.elapsed))
+            .attribute("StatisticsCPU", milliseconds(made.cpu))
+            .attribute("StatisticsLogicalReads", made.logical)
+            .attribute("StatisticsPhysicalReads", made.physical)
+    };
+    (made.objects > 0).then(element)
 }
 
 /// The memory requested and granted. The schema's figures of a serial plan are those of this plan.

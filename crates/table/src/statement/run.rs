@@ -24,7 +24,7 @@ use super::profile::OperatorProfile;
 use super::steps::{PlanRows, Steps, Writes};
 use crate::TableRead;
 use crate::cardinality::Assumptions;
-use hobt_showplan::{MemoryShown, StatisticsRead};
+use hobt_showplan::{MemoryShown, StatisticsCost, StatisticsRead};
 
 /// The number of values on which the estimates of one statement may evaluate expressions: enough for a hundred
 /// expressions, each on a few thousand values.
@@ -100,6 +100,8 @@ struct Noted {
     memory: Mutex<Option<Arc<MemoryFigures>>>,
     /// The statistics that estimates have read.
     statistics: NotedStatistics,
+    /// The statistics that were made first.
+    statistics_cost: Mutex<StatisticsCost>,
     /// What counts as steps of its progress.
     steps: Steps,
     has_left_duplicates_out: AtomicBool,
@@ -517,6 +519,17 @@ impl StatementRun {
     pub fn add_compile(&self, elapsed: Duration, cpu: Duration) {
         self.totals.compile_ns.fetch_add(nanoseconds(elapsed), Ordering::Relaxed);
         self.totals.compile_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+    }
+
+    /// Adds statistics that were made before it is planned.
+    pub fn add_statistics_cost(&self, made: StatisticsCost) {
+        let mut sum = self.noted.statistics_cost.lock();
+        *sum = sum.and(made);
+    }
+
+    /// The statistics that were made for it so far.
+    pub fn statistics_cost(&self) -> StatisticsCost {
+        *self.noted.statistics_cost.lock()
     }
 
     /// Elapsed time and processor time of its binding and planning.

@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::interpreter::Outcome;
 use crate::place::Place;
 use hobt_binder::QueryHints;
+use hobt_showplan::StatisticsCost;
 use hobt_table::StatementRun;
 
 /// Tables with at most this many rows are read completely if no sample is requested.
@@ -205,7 +206,18 @@ impl Definitions<'_, '_> {
             this.definitions().update_one(&run, place, table, statistics, (&options, 1.0), Position::default())
         });
         // Charges the reads to the table, so that the sum over statements equals what was read from the files.
-        let (_, pages) = TableReads::total(&TableReads::of(&run));
+        let (logical, pages) = TableReads::total(&TableReads::of(&run));
+        let cost = self.batch.scope.cost.take().unwrap_or_default();
+        if let Some(outer) = self.batch.runs.last() {
+            outer.add_statistics_cost(StatisticsCost {
+                objects: u64::from(gathered.is_ok()),
+                elapsed: cost.elapsed,
+                cpu: cost.cpu,
+                own_cpu: cost.cpu.saturating_sub(run.worker_cpu()),
+                logical,
+                physical: pages,
+            });
+        }
         let first = &table.base_index().partitions[0];
         if let Ok(store) = place.database.database().store_to_read(first.hobt) {
             store.hobt().charge_later(pages);

@@ -32,6 +32,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
@@ -79,6 +80,7 @@ pub(super) fn rows(
     partition: usize,
     context: &Arc<TaskContext>,
     run: &Arc<StatementRun>,
+    elapsed: &Time,
 ) -> Result<Option<SendableRecordBatchStream>> {
     let (Some(functions), Some(first)) = (functions(windows)?, windows.window_expr().first()) else {
         return Ok(None);
@@ -88,8 +90,11 @@ pub(super) fn rows(
     // The end of the rows is an item of its own.
     let read = windows.input().execute(partition, Arc::clone(context))?;
     let read = read.map_ok(Some).chain(futures::stream::iter([Ok(None)]));
+    let elapsed = elapsed.clone();
     let made = read.map(move |batch| {
-        let made = match batch? {
+        let batch = batch?;
+        let _timed = elapsed.timer();
+        let made = match batch {
             Some(batch) if batch.num_rows() == 0 => Box::new(std::iter::empty()),
             Some(batch) => running.take(batch)?,
             None => running.finish()?,
