@@ -83,7 +83,7 @@ pub use insert::{
 };
 pub use join_conditions::{all_conditions, of_nullable};
 pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped, TopFilter};
-pub use kept::KeptPlan;
+pub use kept::{KeptPlan, KeptUse};
 pub use lock_rows::{LockRowsExec, LockRowsSettings};
 pub use memory::Cancelled;
 pub use memory::{

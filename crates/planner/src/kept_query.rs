@@ -105,7 +105,7 @@ impl KeptQuery {
     }
 
     /// The query for the statement `run`, which reads `tables`. `None` if the statement has another degree of
-    /// parallelism or less memory than this was planned for.
+    /// parallelism or less memory than this was planned for, or another one uses a plan that serves one at a time.
     ///
     /// # Errors
     /// If an index cannot be opened; those of `finish`.
@@ -126,6 +126,7 @@ impl KeptQuery {
         if !is_enough {
             return Ok(None);
         }
+        let Ok(in_use) = self.plan.begin() else { return Ok(None) };
         if self.is_serial {
             run.make_serial();
         }
@@ -134,14 +135,8 @@ impl KeptQuery {
         let plan = for_run(plan, run, &|_| groups.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
         let least_bytes = self.sizes.least_bytes(&self.wish, self.config.batch_size(), self.width);
         let (columns, wish) = (Arc::clone(&self.columns), self.wish);
-        Ok(Some(Planned {
-            columns,
-            plan,
-            task: task_of(&self.config, executor.runtime()),
-            wish,
-            least_bytes,
-            kept: None,
-        }))
+        let task = task_of(&self.config, executor.runtime());
+        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept: None, in_use }))
     }
 }
 

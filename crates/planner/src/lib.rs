@@ -23,6 +23,7 @@ pub(crate) use named_rule;
 
 mod aggregate_scan;
 mod distinct_aggregates;
+mod eager_group;
 mod empty_subquery;
 mod equations;
 mod expected;

@@ -20,7 +20,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::SqlError;
 use hobt_binder::{BindOptions, BoundQuery, ResultColumn};
 use hobt_operators::{
-    Executor, Inserted, KeptPlan, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing,
+    Executor, Inserted, KeptPlan, KeptUse, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing,
     grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling,
     spilling_windows, without_role,
 };
@@ -147,7 +147,7 @@ impl Planning {
                 sorted_first,
             })
         });
-        Ok(Some(Planned { columns, plan, task: TaskContext::from(&session), wish, least_bytes, kept }))
+        Ok(Some(Planned { columns, plan, task: TaskContext::from(&session), wish, least_bytes, kept, in_use: None }))
     }
 
     /// The physical plan, and the session that made it.
@@ -213,6 +213,8 @@ pub struct Planned {
     pub(crate) least_bytes: u64,
     /// What can be kept of it.
     pub(crate) kept: Option<KeptQuery>,
+    /// Its use of a kept plan that serves one execution at a time.
+    pub(crate) in_use: Option<KeptUse>,
 }
 
 impl Planned {
@@ -238,7 +240,7 @@ impl Planned {
             let runtime = RuntimeEnv { memory_pool: grant.pool(), ..RuntimeEnv::clone(executor.runtime()) };
             task = task.with_runtime(Arc::new(runtime));
         }
-        Prepared { columns: self.columns, plan: self.plan, task: Arc::new(task), _grant: grant }
+        Prepared { columns: self.columns, plan: self.plan, task: Arc::new(task), _grant: grant, _in_use: self.in_use }
     }
 }
 
@@ -249,6 +251,7 @@ pub struct Prepared {
     task: Arc<TaskContext>,
     /// The memory granted to its operators.
     _grant: Option<MemoryGrant>,
+    _in_use: Option<KeptUse>,
 }
 
 impl Prepared {

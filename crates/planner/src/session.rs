@@ -19,6 +19,7 @@ use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
 use super::transferred_conditions::TransferredConditionsRule;
 use crate::aggregate_scan::AggregateScanRule;
+use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::join_order::JoinOrderRule;
@@ -37,6 +38,9 @@ use hobt_udf::sql_error_of;
 /// key, which costs a copy of each row of the larger side.
 const SHARED_BUILD_BYTES: usize = 8 << 20;
 
+/// After so many rows, a partial aggregation whose groups are nearly as many passes the others on as they are.
+const GROUPS_TRIED: usize = 1 << 14;
+
 /// The configuration of an execution: `partitions` is the degree of parallelism, `batch_size` the number of rows in a
 /// batch.
 pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
@@ -49,6 +53,7 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     // Declared and computed nullability differ harmlessly between kernels and DataFusion's own expressions.
     options.execution.skip_physical_aggregate_schema_check = true;
     options.optimizer.max_passes = 3;
+    options.execution.skip_partial_aggregation_probe_rows_threshold = GROUPS_TRIED;
     // Build sides are chosen by hobt's estimates.
     options.optimizer.use_statistics_registry = true;
     options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
@@ -115,6 +120,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))
         .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
+        .with_physical_optimizer_rule(Arc::new(EagerGroupRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
         .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(TopFilterRule))

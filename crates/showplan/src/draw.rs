@@ -42,9 +42,10 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
             figures.waits.iter().map(|(name, count, time)| format!("{name} {} ms ({count})", ms(*time))).collect();
         let waits = if waits.is_empty() { String::new() } else { format!("; waits: {}", waits.join(", ")) };
         drawn.text.push_str(&format!(
-            "elapsed {} ms, CPU {} ms, compiled in {} ms, {}{waits}\n",
+            "elapsed {} ms, CPU {} ms, {} in {} ms, {}{waits}\n",
             ms(figures.elapsed),
             ms(figures.cpu),
+            if statement.is_reused { "plan of an earlier execution taken" } else { "compiled" },
             ms(statement.compile.0),
             counted(statement.degree as u64, "worker"),
         ));

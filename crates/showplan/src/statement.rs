@@ -19,6 +19,8 @@ pub struct ShownStatement {
     pub degree: usize,
     /// The elapsed and the processor time of binding and planning it.
     pub compile: (Duration, Duration),
+    /// Whether its plan is one of an earlier execution.
+    pub is_reused: bool,
     /// The statistics that were made for it first.
     pub statistics_cost: StatisticsCost,
     /// A hash that is equal for texts that differ only in constants.
@@ -153,6 +155,7 @@ impl ShownStatement {
             root: None,
             degree: 1,
             compile: (Duration::ZERO, Duration::ZERO),
+            is_reused: false,
             statistics_cost: StatisticsCost::default(),
             query_hash: 0,
             figures: None,

@@ -284,7 +284,11 @@ impl TableRead {
 
     /// The settings of its scans.
     pub fn scan_settings(&self) -> ScanSettings {
-        ScanSettings { reads_uncommitted: !self.reads_versions, sample: self.sample, ..self.run.scan_settings }
+        let of_run = self.run.scan_settings;
+        // A sample is read for one look at it: nothing else leaves the pool for it.
+        let pool_share_percent = if self.sample.is_some() { 0 } else { of_run.pool_share_percent };
+        let reads_uncommitted = !self.reads_versions;
+        ScanSettings { reads_uncommitted, sample: self.sample, pool_share_percent, ..of_run }
     }
 
     /// The database.

@@ -38,6 +38,7 @@ fn each_kind_of_plan_gives_its_rows_again() {
         "SELECT TOP 5 id, s FROM t ORDER BY s DESC, id",
         "SELECT TOP 5 id FROM u ORDER BY f DESC",
         "SELECT COUNT(DISTINCT g), COUNT(DISTINCT s) FROM t",
+        "SELECT COUNT(*), (SELECT MAX(f) FROM u) FROM t WHERE g > (SELECT AVG(g) FROM t)",
         "SELECT COUNT(*), SUM(u.f) FROM t JOIN u ON u.t = t.id WHERE t.g = 3",
         "SELECT t.s FROM u JOIN t ON t.id = u.t WHERE u.id BETWEEN 70 AND 90 ORDER BY t.s",
         "SELECT t.id, (SELECT COUNT(*) FROM u WHERE u.t = t.id) FROM t WHERE t.id < 20 ORDER BY 1",

@@ -800,6 +800,7 @@ const SHAPES: &[Shape] = &[
     (
         "QueryPlan",
         &[
+            ("InternalInfo", Maybe),
             ("MemoryGrantInfo", Maybe),
             ("OptimizerStatsUsage", Maybe),
             ("WaitStats", Maybe),
@@ -808,6 +809,7 @@ const SHAPES: &[Shape] = &[
         ],
         &["DegreeOfParallelism"],
     ),
+    ("InternalInfo", &[], &["StatisticsMade", "StatisticsTime", "StatisticsCPU"]),
     ("OptimizerStatsUsage", &[("StatisticsInfo", Once), ("StatisticsInfo", Any)], &[]),
     ("StatisticsInfo", &[], &["Statistics", "ModificationCount", "SamplingPercent"]),
     ("WaitStats", &[("Wait", Any)], &[]),

@@ -268,6 +268,7 @@ impl Interpreter<'_> {
             root: Some(root),
             degree: run.degree(),
             compile: (Duration::ZERO, Duration::ZERO),
+            is_reused: self.plans.current.kept.as_ref().is_some_and(|kept| kept.reuses),
             statistics_cost: run.statistics_cost(),
             query_hash: store::query_hash(text),
             figures: None,

@@ -40,6 +40,9 @@ pub(crate) use batches::{KeyValues, cut};
 use gathering::{Added, Gathering};
 pub(crate) use shape::{Set, Shape};
 
+/// A group is expected to have at least so many rows where it is worth to be made twice.
+const ROWS_OF_GROUP_MIN: f64 = 1.5;
+
 /// Replaces the partial aggregations of a plan by those that are quick while the groups are few. `expected` tells how
 /// many rows an operator is expected to give.
 ///
@@ -51,6 +54,10 @@ pub fn grouping_few(
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let made = plan.transform_up(|node| {
         let Some(aggregation) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
+        // DataFusion's operator soon notices that rows are passed on as cheaply as groups.
+        if expected(&node) * ROWS_OF_GROUP_MIN > expected(aggregation.input()) {
+            return Ok(Transformed::no(node));
+        }
         if let Some(shape) = GroupScanShape::of(aggregation).filter(|_| expected(&node) <= GROUPS_EXPECTED_MAX) {
             return Ok(Transformed::yes(Arc::new(GroupScanExec::new(node, shape)) as Arc<dyn ExecutionPlan>));
         }

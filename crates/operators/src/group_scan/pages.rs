@@ -12,7 +12,7 @@ use hobt_base::errors;
 use hobt_table::OperatorProfile;
 
 use super::shape::GroupScanShape;
-use super::states::{Scratch, State};
+use super::states::{RowCounts, Scratch, State};
 use crate::few_groups::{KeyValues, Set, cut};
 use crate::key_codes::{Chain, Codes};
 use crate::row_tests::PageFilter;
@@ -46,6 +46,7 @@ pub(super) struct GroupPages {
 /// The groups of one grouping set.
 struct GroupsOfSet {
     chain: Chain,
+    rows: RowCounts,
     states: Vec<State>,
 }
 
@@ -86,6 +87,7 @@ impl GroupPages {
         self.codes = shape.shape.keys.iter().map(|key| key.codes()).collect::<Result<_>>()?;
         let set = |set: &Set| GroupsOfSet {
             chain: Chain::of(set.keys.clone()),
+            rows: RowCounts::default(),
             states: shape.values.iter().map(State::of).collect(),
         };
         self.sets = shape.shape.sets.iter().map(set).collect();
@@ -140,6 +142,8 @@ impl GroupPages {
         for set in &mut self.sets {
             set.chain.read(&self.read, &counts, rows.count(), &mut self.groups);
             let total = set.chain.count();
+            set.rows.resize(total);
+            set.rows.add(&self.groups);
             for state in &mut set.states {
                 state.resize(total);
                 if !state.add((page, rows), &self.groups, &mut self.scratch) {
@@ -158,7 +162,9 @@ impl GroupPages {
     }
 
     fn count_memory(&mut self) {
-        let of_set = |set: &GroupsOfSet| set.chain.bytes() + set.states.iter().map(State::bytes).sum::<usize>();
+        let of_set = |set: &GroupsOfSet| {
+            set.chain.bytes() + set.rows.bytes() + set.states.iter().map(State::bytes).sum::<usize>()
+        };
         let bytes = self.codes.iter().map(Codes::bytes).sum::<usize>() + self.sets.iter().map(of_set).sum::<usize>();
         // After an error what is held is given, and is less afterwards.
         self.is_too_much |= self.reservation.try_resize(bytes).is_err();
@@ -198,11 +204,13 @@ impl GroupsOfSet {
         let groups = self.chain.count();
         // Without a key there is a group without a row.
         self.states.iter_mut().for_each(|state| state.resize(groups));
+        self.rows.resize(groups);
+        let rows = self.rows.counts();
         let (mut columns, codes) = values.columns(&shape.shape, set, &self.chain)?;
         for (call, (definition, place)) in shape.shape.calls.iter().zip(&shape.calls) {
             match call.text_of {
                 Some(key) => columns.push(values.texts(key, &codes)?),
-                None => columns.extend(self.states[*place].arrays(definition)?),
+                None => columns.extend(self.states[*place].arrays(definition, &rows)?),
             }
         }
         Ok(RecordBatch::try_new(Arc::clone(shape.shape.schema()), columns)?)

@@ -17,6 +17,7 @@ mod hole;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_datafusion_err};
@@ -44,6 +45,18 @@ pub struct KeptPlan {
     filters: Vec<FilterKind>,
     sorts: usize,
     lookups: usize,
+    /// Whether an execution uses it, if it serves one at a time.
+    is_used: Option<Arc<AtomicBool>>,
+}
+
+/// An execution's use of a plan that serves one at a time.
+#[derive(Debug)]
+pub struct KeptUse(Arc<AtomicBool>);
+
+impl Drop for KeptUse {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl fmt::Debug for KeptPlan {
@@ -77,13 +90,14 @@ impl KeptPlan {
     pub fn of(plan: &Plan) -> Option<KeptPlan> {
         let mut keeping = Keeping::default();
         let root = keeping.node(plan)?;
+        let is_used = keeping.is_exclusive.then(Arc::default);
         let tables = keeping.tables.into_iter().map(|(_, kept)| kept).collect();
         let filters = keeping.filters.iter().map(|filter| {
             let (name, key_type, nulls_are_equal) = filter.kind();
             FilterKind { name: name.to_owned(), key_type: key_type.clone(), nulls_are_equal }
         });
         let (filters, sorts, lookups) = (filters.collect(), keeping.sorts.len(), keeping.lookups.len());
-        Some(KeptPlan { root, tables, filters, sorts, lookups })
+        Some(KeptPlan { root, tables, filters, sorts, lookups, is_used })
     }
 
     /// The tables, in the order in which [`KeptPlan::made`] takes them.
@@ -99,7 +113,18 @@ impl KeptPlan {
         count(&self.root)
     }
 
-    /// The plan for a statement that reads `tables`.
+    /// Begins an execution. `Err` if another one uses the plan, which serves one at a time; otherwise what the execution
+    /// has to keep until it ends, if anything.
+    #[expect(clippy::result_unit_err, reason = "there is nothing to say")]
+    pub fn begin(&self) -> Result<Option<KeptUse>, ()> {
+        let Some(is_used) = &self.is_used else { return Ok(None) };
+        match is_used.swap(true, Ordering::Acquire) {
+            true => Err(()),
+            false => Ok(Some(KeptUse(Arc::clone(is_used)))),
+        }
+    }
+
+    /// The plan for a statement that reads `tables`, and has begun ([`KeptPlan::begin`]).
     ///
     /// # Errors
     /// If an index cannot be opened.
@@ -126,6 +151,8 @@ pub(crate) struct Keeping {
     lookups: Vec<Arc<Inner>>,
     /// Whether a table cannot be kept.
     has_failed: bool,
+    /// Whether operators and expressions share what one execution finds out.
+    is_exclusive: bool,
 }
 
 impl Keeping {
@@ -153,9 +180,12 @@ impl Keeping {
                 Operator::Plain(over_holes(plan)?, None)
             }
             Role::Window { .. } | Role::Unnest | Role::Union => Operator::Plain(over_holes(plan)?, None),
-            // The values of subqueries and the rows of a recursion's last round are shared by expressions and operators
-            // of one execution.
-            Role::Subqueries(_) | Role::Recursion | Role::WorkTable => return None,
+            // The values of its subqueries are where the expressions that use them look, in each execution.
+            Role::Subqueries(_) => {
+                self.is_exclusive = true;
+                Operator::Plain(over_holes(plan)?, None)
+            }
+            Role::Recursion | Role::WorkTable => return None,
             // Rows that are in the plan, or in files.
             Role::Made => return None,
             // Rows are locked, or waited for, by an execution.

@@ -52,7 +52,7 @@ fn statement(shown: &ShownStatement, numbers: &mut usize) -> Element {
         .attribute("StatementType", &shown.kind)
         .optional("QueryHash", (shown.query_hash != 0).then(|| hash(shown.query_hash)))
         .optional("QueryPlanHash", shown.root.as_ref().map(|_| hash(shown.plan_hash())))
-        .attribute("RetrievedFromCache", "false");
+        .attribute("RetrievedFromCache", shown.is_reused);
     if shown.root.is_some() {
         element = element.child(set_options());
     }
