@@ -35,6 +35,7 @@ mod join_order;
 mod kept_query;
 mod large_top;
 mod lateral;
+mod one_phase;
 mod ordered_scan;
 mod plan_rows;
 mod prepare;

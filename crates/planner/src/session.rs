@@ -23,6 +23,7 @@ use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::join_order::JoinOrderRule;
+use crate::one_phase::OnePhaseRule;
 use crate::ordered_scan::OrderedScanRule;
 use crate::projection_fence::FencedProjectionRule;
 use crate::range_join::RangeJoinRule;
@@ -121,6 +122,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(indexes))
         .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
         .with_physical_optimizer_rule(Arc::new(EagerGroupRule))
+        .with_physical_optimizer_rule(Arc::new(OnePhaseRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
         .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(TopFilterRule))

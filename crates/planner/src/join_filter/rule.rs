@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::push::{Pushed, Pusher, over};
@@ -47,7 +48,9 @@ fn filtered(pusher: &mut Pusher, plan: &Plan) -> Result<Plan> {
         return Ok(made.unwrap_or(plan));
     }
     match role(plan.as_ref()) {
-        Role::Join(Join::Hash(join)) if leaves_alone_out(join) => with_filters(pusher, &plan, join),
+        Role::Join(Join::Hash(join)) if leaves_alone_out(join) && !is_grouped_first(join) => {
+            with_filters(pusher, &plan, join)
+        }
         _ => Ok(plan),
     }
 }
@@ -64,6 +67,13 @@ fn leaves_alone_out(join: &HashJoinExec) -> bool {
             | JoinType::RightSemi
     );
     is_so && !join.null_aware
+}
+
+/// Whether the probe side was grouped before the join because few of its rows have no partner. Its scan makes the groups
+/// on its pages, unless it has a filter.
+fn is_grouped_first(join: &HashJoinExec) -> bool {
+    let grouping = join.right().downcast_ref::<AggregateExec>();
+    grouping.is_some_and(|grouping| *grouping.mode() == AggregateMode::Partial)
 }
 
 fn with_filters(pusher: &mut Pusher, plan: &Plan, join: &HashJoinExec) -> Result<Plan> {
