@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs hobt and DuckDB, ClickHouse, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts|hashes|star|tpch|operators|exports|loads] [--rows N] [--scale F] [--pairs N] [--clickhouse]
+    python3 bench/peers [--only scans|inserts|hashes|star|tpch|operators|exports|loads|why] [--rows N] [--scale F] [--pairs N] [--clickhouse]
                          [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
@@ -25,6 +25,7 @@ import scans
 import self_test
 import star
 import tpch
+import why
 from clickhouse import import_chdb
 from engines import EngineError
 
@@ -39,6 +40,7 @@ COMPARISONS = {
     "operators": operators.run,
     "exports": exports.run,
     "loads": loads.run,
+    "why": why.run,
 }
 
 

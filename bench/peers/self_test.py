@@ -21,6 +21,7 @@ RATIOS = {
     "operators": ("operators_geomean", "operators_worst"),
     "exports": ("csv_export", "csv_export_synced", "parquet_export", "parquet_export_synced"),
     "loads": ("csv_load", "parquet_load"),
+    "why": (),
 }
 CLICKHOUSE_RATIOS = {
     "scans": ("count10_clickhouse", "maxsum_clickhouse"),
