@@ -565,7 +565,7 @@ errors! {
     DUPLICATE_KEY_IGNORED(3604, 10) "Duplicate key was ignored.";
     EXECUTION_TIMES(3612, 10) "\n SQL Server Execution Times:\n   CPU time = {} ms,  elapsed time = {} ms.";
     COMPILE_TIMES(3613, 10) "SQL Server parse and compile time: \n   CPU time = {} ms, elapsed time = {} ms.";
-    STATISTICS_TIMES(3613, 10) "hobt statistics of {} columns, {} pages, {} from disk: \n   CPU time = {} ms, elapsed time = {} ms.";
+    STATISTICS_TIMES(3613, 10) "hobt statistics made first, {} of columns, {} pages looked at, {} read from disk: \n   CPU time = {} ms, elapsed time = {} ms.";
     TABLE_READS(3615, 10) "Table '{}'. Scan count {}, logical reads {}, physical reads {}, page server reads 0, \
         read-ahead reads {}, page server read-ahead reads 0, lob logical reads {}, lob physical reads {}, lob page \
         server reads 0, lob read-ahead reads 0, lob page server read-ahead reads 0.";

@@ -165,7 +165,7 @@ fn print_cost(cost: &StatementStatistics) {
     };
     println!("Elapsed {} ms, of which {} compiling", ms(cost.elapsed), ms(cost.compile));
     if let Some(made) = cost.statistics_cost.text() {
-        println!("Before it, {made}");
+        println!("Of it, {made}");
     }
     println!("{}", threads_text(cost.threads));
     let mut times = Grid::new("", &["where", "times", "ms", "% of threads' time"]);

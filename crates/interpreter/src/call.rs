@@ -193,6 +193,7 @@ impl Interpreter<'_> {
         }
         let procedure = self.find_procedure(name, call.span.position)?;
         let mut frame = Frame::new(Some(procedure.name.clone()), protected);
+        frame.plans_anew = call.recompile;
         self.bind_parameters(&procedure.parameters, &procedure.name, &arguments, &mut frame, call.span.position)?;
         let id_of_caller = std::mem::replace(&mut self.state.procedure, procedure.id);
         let ended = self.in_scope(Arc::clone(&procedure.text), frame, |this| {

@@ -29,6 +29,8 @@ pub(super) struct Frame {
     pub(super) caught_below: usize,
     /// `SCOPE_IDENTITY()`.
     pub(super) scope_identity: Value,
+    /// Whether no plan of an earlier execution is used: `EXEC … WITH RECOMPILE`.
+    pub(super) plans_anew: bool,
 }
 
 impl Frame {
@@ -45,6 +47,7 @@ impl Frame {
             protected,
             caught_below: 0,
             scope_identity: Value::Null,
+            plans_anew: false,
         }
     }
 

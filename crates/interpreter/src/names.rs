@@ -158,6 +158,11 @@ impl Names<'_> {
         self.used.take()
     }
 
+    /// Notes the database of names without one: what it sets by default also concerns statements without a name.
+    pub(super) fn note_own_database(&self) {
+        self.standing.borrow_mut().note_database(&self.database);
+    }
+
     /// What the statement that was bound with these names stands on.
     pub(super) fn standing(&self) -> Standing {
         self.standing.take()

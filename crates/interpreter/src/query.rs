@@ -174,7 +174,7 @@ impl Interpreter<'_> {
         loop {
             let (query, standing) = self.bind_and_lock(run, options, bind)?;
             let executor = Arc::clone(&self.environment.executor);
-            let planning = Planning::of(&executor, run, options, query, self.state.options.row_count);
+            let planning = Planning::of(&executor, run, options, query, self.row_limit());
             let planning = planning.map_err(Failure::of_binding)?;
             if !has_statistics && self.make_statistics(planning.wanted_columns())? {
                 // The reads for statistics are over, so the session shows the statement itself again. What it stands on
@@ -188,6 +188,14 @@ impl Interpreter<'_> {
                 return Ok(planned);
             }
         }
+    }
+
+    /// `SET ROWCOUNT` of a query that is to be planned; 0 is no limit. It is of queries and changes of rows, and never of
+    /// what the engine reads for its own work: to build or rewrite a table or an index, to check rows, to follow foreign
+    /// keys, to make statistics.
+    fn row_limit(&self) -> u64 {
+        let is_asked_for = self.plans.current.statement.is_some() && !self.is_gathering && self.changed_keys.is_empty();
+        if is_asked_for { self.state.options.row_count } else { 0 }
     }
 
     fn select_into(

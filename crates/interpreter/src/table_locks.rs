@@ -33,6 +33,7 @@ impl Interpreter<'_> {
     ) -> Result<(B, Standing), Failure> {
         self.until_locked(run, |this| {
             let names = this.names(run);
+            names.note_own_database();
             let bound = bind(&Binder::new(&names, options)).map_err(Failure::of_binding)?;
             let standing = names.standing();
             Ok(((bound, standing), names.into_used()))

@@ -51,7 +51,7 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
         ));
     }
     if let Some(made) = statement.statistics_cost.text() {
-        drawn.text.push_str(&format!("before it: {made}\n"));
+        drawn.text.push_str(&format!("of it: {made}\n"));
     }
     if let Some(memory) = memory_text(statement) {
         drawn.text.push_str(&format!("memory: {memory}\n"));

@@ -98,7 +98,7 @@ impl StatisticsCost {
     pub fn text(&self) -> Option<String> {
         let physical = match self.physical {
             0 => String::new(),
-            pages => format!(", {} of them from disk", count(pages)),
+            pages => format!(", {} read from disk", count(pages)),
         };
         (self.objects > 0).then(|| {
             format!(

@@ -53,7 +53,11 @@ impl Interpreter<'_> {
     pub(crate) fn plans_statement(&self, run: &StatementRun) -> bool {
         let current = &self.plans.current;
         let is_own = self.plans.depth == 1 && current.statement.is_some() && current.plan().is_none();
-        is_own && !self.is_gathering && !run.assumptions().knows_all && !run.has_trace_flag(PLAN_ALWAYS)
+        is_own
+            && !self.frame().plans_anew
+            && !self.is_gathering
+            && !run.assumptions().knows_all
+            && !run.has_trace_flag(PLAN_ALWAYS)
     }
 
     /// Plans the running statement as before, if a plan of it is kept that still holds. Its tables are then locked.
