@@ -6,7 +6,8 @@ use hobt_base::{Position, SqlError, errors, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{
-    Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, Parameter, Statement, StatementKind, SwitchOption,
+    Execute, ExecuteArgument, ExecuteTarget, Expression, ObjectName, OptionItem, Parameter, Statement, StatementKind,
+    SwitchOption,
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -26,6 +27,8 @@ const ENGINE_PROCEDURES: [&str; 5] =
 struct Procedure {
     /// `@@PROCID`; 0 for a system procedure.
     id: i32,
+    /// Whether it was made `WITH RECOMPILE`.
+    plans_anew: bool,
     /// The database in which its names are resolved: the one in its own name.
     database: DatabaseUse,
     name: String,
@@ -193,7 +196,7 @@ impl Interpreter<'_> {
         }
         let procedure = self.find_procedure(name, call.span.position)?;
         let mut frame = Frame::new(Some(procedure.name.clone()), protected);
-        frame.plans_anew = call.recompile;
+        frame.plans_anew = call.recompile || procedure.plans_anew;
         self.bind_parameters(&procedure.parameters, &procedure.name, &arguments, &mut frame, call.span.position)?;
         let id_of_caller = std::mem::replace(&mut self.state.procedure, procedure.id);
         let ended = self.in_scope(Arc::clone(&procedure.text), frame, |this| {
@@ -231,6 +234,7 @@ impl Interpreter<'_> {
         match batch.statements.into_iter().next().map(|statement| statement.kind) {
             Some(StatementKind::CreateProcedure(create)) => Ok(Procedure {
                 id,
+                plans_anew: OptionItem::find(&create.options, "RECOMPILE").is_some(),
                 database: place.database,
                 name: create.name.name.value,
                 parameters: create.parameters,

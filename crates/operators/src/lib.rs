@@ -68,7 +68,7 @@ pub use columns::substituted;
 pub use exact_tests::exact_tests;
 pub use executor::Executor;
 pub use fence::FenceExec;
-pub use few_groups::grouping_few;
+pub use few_groups::{ROWS_OF_GROUP_MIN, grouping_few};
 pub use file_scan::FileScanExec;
 pub use held::{Batches, HeldBatches, IntoBatches};
 pub use index_build::IndexBuild;

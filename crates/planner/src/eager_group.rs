@@ -10,15 +10,18 @@
 //! aggregated to one row first, which the join hands on; the final aggregation merges states anyway. Yan and Larson
 //! ("Eager aggregation and lazy aggregation", VLDB 1995) call it eager group-by.
 //!
-//! Only aggregates of columns are taken, since an expression could fail for a row that has no partner. States of sums
-//! do not overflow where the sum of the joined rows does not.
+//! A row that has no partner must not make the statement fail. So only aggregates of columns are taken, since an
+//! expression could fail, and only those whose states do not: counts, extremes, and sums that no number of rows makes
+//! overflow. Their states have a fixed size too, or that of one value.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -26,7 +29,10 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+use hobt_functions::aggregate::AggregateKind;
 use hobt_operators::substituted;
+use hobt_types::SqlType;
+use hobt_udf::SqlAggregate;
 
 use crate::expected::rows_of;
 
@@ -78,7 +84,7 @@ fn grouped_first(node: &Plan) -> Result<Option<Plan>> {
         .map(|call| {
             let all = call.all_expressions();
             let arguments = all.args.iter().map(|argument| of_right(&over_join(argument)?, left));
-            (!call.is_distinct() && all.order_by_exprs.is_empty())
+            (is_safe(call) && all.order_by_exprs.is_empty())
                 .then(|| call.with_new_expressions(arguments.collect::<Option<Vec<_>>>()?, Vec::new()).map(Arc::new))?
         })
         .collect::<Option<Vec<_>>>()
@@ -126,6 +132,22 @@ fn grouped_first(node: &Plan) -> Result<Option<Plan>> {
     let none = vec![None; calls.len()];
     let last = AggregateExec::try_new(AggregateMode::Final, groups, calls, none, states, aggregate.input_schema())?;
     Ok(Some(Arc::new(last)))
+}
+
+/// Whether the states of an aggregate cannot fail for rows that have no partner.
+fn is_safe(call: &AggregateFunctionExpr) -> bool {
+    let function: &dyn Any = call.fun().inner().as_ref();
+    let definition = function.downcast_ref::<SqlAggregate>().map(SqlAggregate::aggregate);
+    !call.is_distinct()
+        && definition.is_some_and(|definition| match definition.kind {
+            AggregateKind::Count | AggregateKind::CountBig | AggregateKind::Min | AggregateKind::Max => true,
+            // The sum has 38 digits, and there are fewer rows than have ten.
+            AggregateKind::Sum | AggregateKind::Avg => match definition.input {
+                SqlType::Decimal { precision, .. } => precision <= 28,
+                _ => true,
+            },
+            _ => false,
+        })
 }
 
 /// The aggregation as one that gives states.

@@ -126,7 +126,7 @@ impl KeptQuery {
         if !is_enough {
             return Ok(None);
         }
-        let Ok(in_use) = self.plan.begin() else { return Ok(None) };
+        let Some(in_use) = self.plan.begin() else { return Ok(None) };
         if self.is_serial {
             run.make_serial();
         }
@@ -136,7 +136,7 @@ impl KeptQuery {
         let least_bytes = self.sizes.least_bytes(&self.wish, self.config.batch_size(), self.width);
         let (columns, wish) = (Arc::clone(&self.columns), self.wish);
         let task = task_of(&self.config, executor.runtime());
-        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept: None, in_use }))
+        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept: None, in_use: Some(in_use) }))
     }
 }
 

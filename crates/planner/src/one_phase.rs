@@ -22,11 +22,10 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use crate::expected::rows_of;
+use hobt_operators::ROWS_OF_GROUP_MIN;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The most rows of a group, as expected.
-const ROWS_OF_GROUP_MAX: f64 = 1.5;
 /// The most rows, as expected: were the groups few after all, more would be spread for nothing.
 const ROWS_MAX: f64 = 1e6;
 
@@ -60,7 +59,7 @@ fn at_once(node: &Plan) -> Result<Option<Plan>> {
         && !first.group_expr().has_grouping_set()
         && !spread.preserve_order();
     let (rows, groups) = (rows_of(first.input()), rows_of(spread.input()));
-    if !is_plain || rows > ROWS_MAX || groups * ROWS_OF_GROUP_MAX < rows {
+    if !is_plain || rows > ROWS_MAX || groups * ROWS_OF_GROUP_MIN < rows {
         return Ok(None);
     }
     let keys = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();

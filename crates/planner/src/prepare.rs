@@ -213,7 +213,7 @@ pub struct Planned {
     pub(crate) least_bytes: u64,
     /// What can be kept of it.
     pub(crate) kept: Option<KeptQuery>,
-    /// Its use of a kept plan that serves one execution at a time.
+    /// Its use of a kept plan.
     pub(crate) in_use: Option<KeptUse>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use hobt::{Instance, InstanceSettings, Session};
 use hobt_base::SplitMix64;
 
-use crate::client::{answer, instance_with, number, ok, setting, used};
+use crate::client::{answer, instance_with, number, ok, setting, used, wait_until};
 
 const TABLES: &str = "CREATE TABLE t (id int NOT NULL PRIMARY KEY, g int NOT NULL, s varchar(20) NULL);
     CREATE TABLE u (id int NOT NULL, t int NULL, f float NULL);
@@ -304,4 +304,55 @@ fn with_recompile_plans_a_procedure_anew() {
     assert_eq!(number(&mut session, reused), 2);
     assert_eq!(ok(&mut session, "EXEC p 4; EXEC p 3"), [["1200"], ["900"]]);
     assert_eq!(number(&mut session, reused), 3);
+}
+
+#[test]
+fn a_plan_that_waited_for_a_change_is_made_anew() {
+    let (_folder, instance) = instance_with(TABLES);
+    let (mut reader, mut writer, mut viewer) = (used(&instance), used(&instance), used(&instance));
+    let query = "SELECT COUNT(*), MAX(g) FROM t WHERE id > 0";
+    let wait = |reader: &mut Session, writer: &mut Session, viewer: &mut Session, change: &str| {
+        (0..2).for_each(|_| drop(ok(reader, query)));
+        ok(writer, &format!("BEGIN TRAN; {change}"));
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| answer(reader, query));
+            wait_until("the reader waits", || {
+                number(viewer, "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_status = 'WAIT'") > 0
+            });
+            ok(writer, "COMMIT");
+            asked.join().expect("no panic")
+        })
+    };
+    let (rows, error) = wait(&mut reader, &mut writer, &mut viewer, "ALTER TABLE t ADD x int NULL");
+    assert_eq!((rows.len(), error), (1, None));
+    let (rows, error) = wait(&mut reader, &mut writer, &mut viewer, "TRUNCATE TABLE t");
+    assert_eq!((rows[0][0].as_deref(), error), (Some("0"), None));
+    let (_, error) = wait(&mut reader, &mut writer, &mut viewer, "DROP TABLE t");
+    assert_eq!(error.map(|error| error.number), Some(208));
+}
+
+#[test]
+fn executions_at_the_same_time_do_not_share_what_they_find() {
+    let (_folder, instance) = instance_with(TABLES);
+    let queries = [
+        ("SELECT COUNT(*) FROM t WHERE g > (SELECT AVG(g) FROM t)", "1500"),
+        ("SELECT COUNT(*) FROM t JOIN u ON u.t = t.id WHERE t.g = 3", "600"),
+        ("SELECT SUM(x) FROM (SELECT TOP 5 id AS x FROM t ORDER BY s DESC, id) y", "4985"),
+    ];
+    queries.iter().for_each(|(query, _)| drop(ok(&mut used(&instance), query)));
+    std::thread::scope(|scope| {
+        for at in 0..4 {
+            let instance = &instance;
+            scope.spawn(move || {
+                let mut session = used(instance);
+                for (query, expected) in queries.iter().cycle().skip(at).take(30) {
+                    assert_eq!(ok(&mut session, query), [[*expected]], "{query}");
+                }
+            });
+        }
+    });
+    let mut session = used(&instance);
+    for (query, _) in queries {
+        assert!(reuses(&mut session, query).0 > 0, "{query}");
+    }
 }

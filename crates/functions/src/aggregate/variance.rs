@@ -11,6 +11,7 @@ use hobt_types::SqlType;
 use super::groups::{Groups, Held};
 use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
 use crate::cast::cast_array;
+use crate::error::overflow;
 
 #[derive(Clone, Copy, Default)]
 struct Moments {
@@ -44,7 +45,9 @@ impl Moments {
     fn result(self, kind: AggregateKind) -> Option<f64> {
         let sample = matches!(kind, AggregateKind::Var | AggregateKind::Stdev);
         let divisor = self.count - i64::from(sample);
-        let variance = (divisor > 0).then(|| (self.squares / divisor as f64).max(0.0))?;
+        let variance = (divisor > 0).then(|| self.squares / divisor as f64)?;
+        // Rounding may leave it below nothing. A sum that is no number must stay so.
+        let variance = if variance < 0.0 { 0.0 } else { variance };
         Some(if matches!(kind, AggregateKind::Stdev | AggregateKind::StdevP) { variance.sqrt() } else { variance })
     }
 }
@@ -102,7 +105,11 @@ impl GroupsAccumulator for Variance {
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError> {
         let kind = self.aggregate.kind;
         let results = self.groups.take(emit).into_iter().map(|moments| moments.result(kind));
-        Ok(Arc::new(results.collect::<Float64Array>()))
+        let results: Vec<Option<f64>> = results.collect();
+        if results.iter().flatten().any(|result| !result.is_finite()) {
+            return Err(overflow(self.aggregate.result));
+        }
+        Ok(Arc::new(Float64Array::from(results)))
     }
 
     fn state(&mut self, emit: Emit) -> Result<Vec<ArrayRef>, SqlError> {

@@ -1,6 +1,7 @@
 //! `INSERT … VALUES` without a plan: formulas compute the values, and the table's writer stores the row.
 //!
-//! The second run of a statement learns about its table and its values. This stays valid until a definition in the
+//! The second run of a statement, in a loop or in another batch, learns about its table and its values. Within the batch
+//! this stays valid until a definition in the
 //! database changes. The next run is then interpreted, and the run after it learns again. Constants are checked and
 //! converted to their stored format once.
 

@@ -3,8 +3,8 @@
 //!
 //! The first run of an assignment or condition compiles a [`Formula`], if possible. Later runs evaluate it. Statements
 //! of rows are interpreted in their first run and learned in their second, in a loop or in another batch, so a statement
-//! that runs once has its usual cost and its usual diagnostics. The learned data lives as long as the steps of the batch or procedure run,
-//! in one frame, whose variables keep their positions and types.
+//! that runs once has its usual cost and its usual diagnostics. The learned data lives as long as the steps of the batch
+//! or procedure run, in one frame, whose variables keep their positions and types.
 
 mod by_key;
 mod insert;
@@ -117,7 +117,7 @@ impl Interpreter<'_> {
                 None => {
                     *learned = Learned::Interpreted;
                     if let Some(entry) = self.known_entry() {
-                        entry.never_learn();
+                        entry.note_unlearned();
                     }
                     return Ok(None);
                 }
@@ -237,7 +237,9 @@ impl Interpreter<'_> {
     /// Whether a statement is learned before its first run in the batch: it has run before, in another one.
     fn learns_at_once(&self) -> bool {
         self.state.trace_flags.contains(&LEARN_AT_ONCE)
-            || (!self.state.collects_plans && self.known_entry().is_some_and(|entry| entry.may_be_learned()))
+            || (!self.state.collects_plans
+                && !self.frame().plans_anew
+                && self.known_entry().is_some_and(|entry| entry.may_be_learned()))
     }
 
     fn learns_nothing(&self) -> bool {

@@ -36,10 +36,21 @@ pub(crate) struct KeptStatement {
     query: KeptQuery,
 }
 
+/// What became of the attempt to use a plan again.
+enum Attempt {
+    Planned(Box<Planned>),
+    Unfit(Unfit),
+}
+
+/// Constants are in the plan, in its conditions, in estimates and in ranges.
+const COPIES_OF_CONSTANTS: u64 = 4;
+
 impl KeptStatement {
-    /// The memory that it takes, in bytes.
+    /// The memory that it takes, in bytes, estimated: its operators, its text, and the constants of both the text and
+    /// the variables.
     pub(super) fn bytes(&self) -> u64 {
-        self.query.bytes()
+        let constants = u64::from(self.span.end - self.span.start) + self.standing.bytes_of_variables();
+        self.query.bytes() + self.text.len() as u64 + COPIES_OF_CONSTANTS * constants
     }
 
     /// Whether it makes `other` superfluous.
@@ -81,17 +92,18 @@ impl Interpreter<'_> {
                 && self.has_variables_of(&kept.standing)
                 && (Arc::ptr_eq(&kept.text, &self.text) || kept.text == self.text)
         };
-        let Some((entry, kept)) = candidates.into_iter().find(|(_, kept)| is_it(kept)) else { return Ok(None) };
-        let planned = match self.made_again(run, &kept, finish)? {
-            Ok(planned) => planned,
-            Err(Unfit::Now) => return Ok(None),
-            Err(Unfit::ForEver) => {
-                self.environment.plans.forget(&entry, &kept);
-                return Ok(None);
+        let fitting: Vec<_> = candidates.into_iter().filter(|(_, kept)| is_it(kept)).collect();
+        for (entry, kept) in &fitting {
+            match self.made_again(run, kept, finish)? {
+                Attempt::Planned(planned) => {
+                    self.plans.current.kept().reuses = true;
+                    return Ok(Some(*planned));
+                }
+                Attempt::Unfit(Unfit::Now) => {}
+                Attempt::Unfit(Unfit::ForEver) => self.environment.plans.forget(entry, kept),
             }
-        };
-        self.plans.current.kept().reuses = true;
-        Ok(Some(planned))
+        }
+        Ok(None)
     }
 
     fn made_again(
@@ -99,40 +111,43 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         kept: &KeptStatement,
         finish: FinishPlan<'_>,
-    ) -> Result<Result<Planned, Unfit>, Failure> {
+    ) -> Result<Attempt, Failure> {
         let databases = match self.databases_of(&kept.standing) {
             Ok(databases) => databases,
-            Err(unfit) => return Ok(Err(unfit)),
+            Err(unfit) => return Ok(Attempt::Unfit(unfit)),
         };
         let of = |id| databases.iter().find(|database: &&DatabaseUse| database.id() == id);
         let wanted = kept.query.wanted().iter();
         let wanted = wanted.filter_map(|(id, table, column)| Some((of(*id)?, table, *column)));
         if self.wants_statistics(wanted.collect()) {
-            return Ok(Err(Unfit::ForEver));
+            return Ok(Attempt::Unfit(Unfit::ForEver));
         }
+        // While the locks are waited for, definitions may change: then nothing is locked, and the statement is planned
+        // anew.
         let is_locked = self.until_locked(run, |this| {
-            let used = this.used_again(&kept.standing, &databases, run);
+            let is_as_before = this.databases_of(&kept.standing).is_ok();
+            let used = if is_as_before { this.used_again(&kept.standing, &databases, run) } else { None };
             Ok((used.is_some(), used.unwrap_or_default()))
         })?;
-        // A definition may have changed before the tables were locked.
         if !is_locked || self.databases_of(&kept.standing).is_err() {
-            return Ok(Err(Unfit::Now));
+            return Ok(Attempt::Unfit(Unfit::Now));
         }
         let mut tables: Vec<Arc<TableRead>> = Vec::with_capacity(kept.query.tables().len());
         for table in kept.query.tables() {
-            let Some(database) = of(table.database()) else { return Ok(Err(Unfit::ForEver)) };
+            let Some(database) = of(table.database()) else { return Ok(Attempt::Unfit(Unfit::ForEver)) };
             let read = table.read(database.clone(), run);
             let (before, now) = (table.rows() as f64, read.expected_rows() as f64);
             if (now - before).abs() > update_threshold(before) {
-                return Ok(Err(Unfit::ForEver));
+                return Ok(Attempt::Unfit(Unfit::ForEver));
             }
             tables.push(read);
         }
+        let planned = kept.query.planned(&self.environment.executor, run, &tables, finish)?;
+        let Some(planned) = planned else { return Ok(Attempt::Unfit(Unfit::Now)) };
         for (id, table, statistics) in kept.query.statistics() {
             of(*id).into_iter().for_each(|database| run.note_kept_statistics(database, table, statistics));
         }
-        let planned = kept.query.planned(&self.environment.executor, run, &tables, finish)?;
-        Ok(planned.ok_or(Unfit::Now))
+        Ok(Attempt::Planned(Box::new(planned)))
     }
 
     /// Keeps the plan of the running statement, which goes to the store when the statement has ended well.

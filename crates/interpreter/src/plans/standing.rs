@@ -60,7 +60,10 @@ impl Standing {
     /// Notes a database in which a name is looked up.
     pub(crate) fn note_database(&mut self, database: &DatabaseUse) {
         if self.databases.iter().all(|known| known.id != database.id()) {
-            let (name, snapshot) = (database.name().to_owned(), Arc::downgrade(&database.snapshot()));
+            let snapshot = database.snapshot();
+            // What the transaction itself has changed is of no other execution, unless it commits; then it is a new one.
+            self.is_of_one_run |= !Arc::ptr_eq(&snapshot, &database.database().snapshot());
+            let (name, snapshot) = (database.name().to_owned(), Arc::downgrade(&snapshot));
             self.databases.push(SeenDatabase { id: database.id(), name, snapshot });
         }
     }
@@ -89,6 +92,19 @@ impl Standing {
     /// Notes that something belongs to this execution alone.
     pub(crate) fn note_one_run(&mut self) {
         self.is_of_one_run = true;
+    }
+
+    /// The bytes of the variables' values.
+    pub(crate) fn bytes_of_variables(&self) -> u64 {
+        let of = |value: &Value| match value {
+            Value::Text(text) => text.len() as u64,
+            Value::Binary(bytes) => bytes.len() as u64,
+            _ => 16,
+        };
+        let of_variable = |seen: &SeenVariable| {
+            seen.value.as_ref().map_or(0, |typed| of(&typed.value)) + seen.passed.as_ref().map_or(0, of)
+        };
+        self.variables.iter().map(of_variable).sum()
     }
 
     /// Whether the variables have the values of another execution.

@@ -1,6 +1,6 @@
 //! Store of the plans and costs of statements that ran: the source of `sys.dm_exec_query_stats` and related views.
 //!
-//! Execution does not use this store: every execution is planned anew. An entry is one statement in its text, under the
+//! An execution may use a plan that is kept here from an earlier one (`reuse`). An entry is one statement in its text, under the
 //! database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are identified
 //! by a 64-bit hash.
 //!
@@ -10,7 +10,7 @@
 //! replaces the least recently used ones. When the budget is exhausted, nothing is kept.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ const BUDGET_PART: u64 = 32;
 const ENTRY_BYTES_MAX: u64 = 1 << 20;
 /// The plans of one statement that are kept for other executions: for values of variables, and settings.
 const KEPT_MAX: usize = 8;
+/// After so many attempts, a statement is not tried to be learned any more.
+const UNLEARNED_MAX: u64 = 8;
 /// The size of an entry without its text and plan.
 const ENTRY_BYTES: u64 = 1 << 10;
 
@@ -205,7 +207,7 @@ impl Measure {
 pub struct QueryStats {
     /// Executions whose cost was measured.
     pub measured: u64,
-    /// Executions without a plan: in a loop, from the second one on.
+    /// Executions without a plan in a loop. They are in no other figure.
     pub direct: u64,
     /// Executions that used the plan of an earlier one.
     pub reused: u64,
@@ -244,7 +246,8 @@ pub(crate) struct PlanEntry {
     reused: AtomicU64,
     /// Measured executions that had no plan.
     apart: AtomicU64,
-    is_never_learned: AtomicBool,
+    /// How often the statement could not be learned.
+    unlearned: AtomicU64,
 }
 
 /// An entry, as views show it.
@@ -298,12 +301,12 @@ impl PlanEntry {
 
     /// Whether it may be tried to learn the statement, so that it runs without a plan.
     pub(crate) fn may_be_learned(&self) -> bool {
-        !self.is_never_learned.load(Ordering::Relaxed)
+        self.unlearned.load(Ordering::Relaxed) < UNLEARNED_MAX
     }
 
-    /// Notes that the statement cannot be learned.
-    pub(crate) fn never_learn(&self) {
-        self.is_never_learned.store(true, Ordering::Relaxed);
+    /// Notes that the statement could not be learned: because of its text, or of an isolation level that may pass.
+    pub(crate) fn note_unlearned(&self) {
+        self.unlearned.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether its plan is recorded.
@@ -345,7 +348,7 @@ impl PlanStore {
     pub(super) fn latest(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
         let entries = self.entries.lock();
         let plans = entries.plans.get(&key.statement())?;
-        plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(Arc::clone)
+        plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(|entry| self.touch(entry))
     }
 
     /// Adds a statement, without its plan for now. If it was added in the meantime, returns that entry. `None` if there
@@ -369,7 +372,7 @@ impl PlanStore {
             kept: Mutex::default(),
             reused: AtomicU64::new(0),
             apart: AtomicU64::new(0),
-            is_never_learned: AtomicBool::new(false),
+            unlearned: AtomicU64::new(0),
         });
         let mut entries = self.entries.lock();
         if let Some(known) = entries.find(&key) {
@@ -410,19 +413,27 @@ impl PlanStore {
     pub(super) fn keep(&self, entry: &PlanEntry, kept: Arc<KeptStatement>) {
         let bytes = kept.bytes();
         let mut entries = self.entries.lock();
-        if !entries.has(entry) || self.make_room(&mut entries, bytes).is_none() {
+        if bytes > ENTRY_BYTES_MAX || !entries.has(entry) || self.make_room(&mut entries, bytes).is_none() {
             return;
         }
         if !entries.has(entry) {
             self.account.shrink(bytes);
             return;
         }
+        // Those that it replaces may have had another shape.
+        for other in entries.plans.get(&entry.key.statement()).into_iter().flatten() {
+            other.kept.lock().retain(|known| {
+                let stays = !kept.replaces(known);
+                if !stays {
+                    self.release(other, known);
+                }
+                stays
+            });
+        }
         entry.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut all = entry.kept.lock();
-        let outdated = |known: &Arc<KeptStatement>| kept.replaces(known);
-        let at = all.iter().position(outdated).or((all.len() >= KEPT_MAX).then_some(0));
-        if let Some(at) = at {
-            self.release(entry, &all.remove(at));
+        if all.len() >= KEPT_MAX {
+            self.release(entry, &all.remove(0));
         }
         all.push(kept);
     }
@@ -466,6 +477,16 @@ impl PlanStore {
             .map(|entry| (entry.last_used.load(Ordering::Relaxed), entry.key))
             .collect();
         by_use.sort_unstable_by_key(|(used, _)| *used);
+        // Plans that were never used again go before any figures do: those of texts that come once.
+        for (_, key) in &by_use {
+            if self.account.held() <= wanted {
+                return;
+            }
+            let Some(entry) = entries.find(key).filter(|entry| entry.reused.load(Ordering::Relaxed) == 0) else {
+                continue;
+            };
+            entry.kept.lock().drain(..).for_each(|kept| self.release(entry, &kept));
+        }
         for (_, key) in by_use {
             if self.account.held() <= wanted {
                 break;

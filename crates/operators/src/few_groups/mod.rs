@@ -41,7 +41,7 @@ use gathering::{Added, Gathering};
 pub(crate) use shape::{Set, Shape};
 
 /// A group is expected to have at least so many rows where it is worth to be made twice.
-const ROWS_OF_GROUP_MIN: f64 = 1.5;
+pub const ROWS_OF_GROUP_MIN: f64 = 1.5;
 
 /// Replaces the partial aggregations of a plan by those that are quick while the groups are few. `expected` tells how
 /// many rows an operator is expected to give.

@@ -49,13 +49,15 @@ pub struct KeptPlan {
     is_used: Option<Arc<AtomicBool>>,
 }
 
-/// An execution's use of a plan that serves one at a time.
+/// An execution's use of a kept plan. It holds something if the plan serves one execution at a time.
 #[derive(Debug)]
-pub struct KeptUse(Arc<AtomicBool>);
+pub struct KeptUse(Option<Arc<AtomicBool>>);
 
 impl Drop for KeptUse {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        if let Some(is_used) = &self.0 {
+            is_used.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -113,15 +115,11 @@ impl KeptPlan {
         count(&self.root)
     }
 
-    /// Begins an execution. `Err` if another one uses the plan, which serves one at a time; otherwise what the execution
-    /// has to keep until it ends, if anything.
-    #[expect(clippy::result_unit_err, reason = "there is nothing to say")]
-    pub fn begin(&self) -> Result<Option<KeptUse>, ()> {
-        let Some(is_used) = &self.is_used else { return Ok(None) };
-        match is_used.swap(true, Ordering::Acquire) {
-            true => Err(()),
-            false => Ok(Some(KeptUse(Arc::clone(is_used)))),
-        }
+    /// Begins an execution, which keeps the answer until it ends. `None` if another one uses the plan, which serves one
+    /// at a time.
+    pub fn begin(&self) -> Option<KeptUse> {
+        let is_taken = self.is_used.as_ref().is_some_and(|is_used| is_used.swap(true, Ordering::Acquire));
+        (!is_taken).then(|| KeptUse(self.is_used.clone()))
     }
 
     /// The plan for a statement that reads `tables`, and has begun ([`KeptPlan::begin`]).
@@ -171,7 +169,9 @@ impl Keeping {
                 let number = condition.map(|condition| number(&mut self.sorts, &condition));
                 Operator::Plain(over_holes(plan)?, number)
             }
-            Role::Passes(Passing::Yields | Passing::HidesOrder | Passing::Shortens | Passing::Ranks)
+            Role::Passes(
+                Passing::Yields | Passing::HidesOrder | Passing::Shortens | Passing::Ranks | Passing::Fences,
+            )
             | Role::Exchange(Exchange::Spread(_) | Exchange::Gather | Exchange::Merge(_))
             | Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) | Join::Ranges(_)) => {
                 Operator::Plain(over_holes(plan)?, None)
@@ -190,7 +190,7 @@ impl Keeping {
             Role::Made => return None,
             // Rows are locked, or waited for, by an execution.
             Role::Locks(_) | Role::Unseen(_) => return None,
-            Role::Passes(Passing::Cancels | Passing::Repeats | Passing::Fences) => return None,
+            Role::Passes(Passing::Cancels | Passing::Repeats) => return None,
             Role::Join(Join::RowLoops(_)) | Role::StandIn | Role::Unknown => return None,
         };
         let inputs = plan.children().into_iter().map(|input| self.node(input)).collect::<Option<_>>()?;

@@ -107,21 +107,21 @@ impl Interpreter<'_> {
 ///
 /// # Errors
 /// 1038 for a column without a name, 2705 for a name that is there twice, 8158 and 8159 for a list of another length.
-fn columns_of(query: &[ResultColumn], create: &CreateExternalTable) -> Result<Vec<SourceColumn>, SqlError> {
+fn columns_of(given: &[ResultColumn], create: &CreateExternalTable) -> Result<Vec<SourceColumn>, SqlError> {
     let listed = &create.columns;
     let table = &create.name.name.value;
     if let Some(typed) = listed.iter().find(|column| column.data_type.is_some()) {
         return Err(errors::SYNTAX.with([&typed.name.value]).at(typed.name.position));
     }
-    if !listed.is_empty() && listed.len() != query.len() {
-        let entry = match query.len() > listed.len() {
+    if !listed.is_empty() && listed.len() != given.len() {
+        let entry = match given.len() > listed.len() {
             true => errors::TOO_MANY_COLUMNS_FOR_LIST,
             false => errors::TOO_FEW_COLUMNS_FOR_LIST,
         };
         return Err(entry.with([table]));
     }
-    let mut columns: Vec<SourceColumn> = Vec::with_capacity(query.len());
-    for (at, column) in query.iter().enumerate() {
+    let mut columns: Vec<SourceColumn> = Vec::with_capacity(given.len());
+    for (at, column) in given.iter().enumerate() {
         let name = listed.get(at).map(|listed| listed.name.value.clone()).or_else(|| column.name.clone());
         let name = name.filter(|name| !name.is_empty()).ok_or_else(|| errors::EMPTY_COLUMN_NAME.error())?;
         if columns.iter().any(|known| name_equals(&known.name, &name)) {
