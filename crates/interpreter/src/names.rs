@@ -28,7 +28,7 @@ use super::{globals, system_functions};
 use crate::changed_keys::ChangedKeys;
 use crate::interpreter::{Caught, Interpreter};
 use crate::place::{Place, place_of};
-use crate::plans::Standing;
+use crate::plans::standing::Standing;
 use crate::used_sequences::SharedSequences;
 use hobt_binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use hobt_operators::ResourceSemaphore;

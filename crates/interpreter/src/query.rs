@@ -156,8 +156,8 @@ impl Interpreter<'_> {
     }
 
     /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a
-    /// whole that is not locked as a whole. `finish` completes the plan for the consumer of its rows. With `keeps` it may
-    /// be one of an earlier execution, and is kept for others.
+    /// whole that is not locked as a whole. `finish` completes the plan for the consumer of its rows. With `keeps` it
+    /// may be one of an earlier execution, and is kept for others.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,
@@ -190,9 +190,9 @@ impl Interpreter<'_> {
         }
     }
 
-    /// `SET ROWCOUNT` of a query that is to be planned; 0 is no limit. It is of queries and changes of rows, and never of
-    /// what the engine reads for its own work: to build or rewrite a table or an index, to check rows, to follow foreign
-    /// keys, to make statistics.
+    /// `SET ROWCOUNT` of a query that is to be planned; 0 is no limit. It is of queries and changes of rows, and never
+    /// of what the engine reads for its own work: to build or rewrite a table or an index, to check rows, to follow
+    /// foreign keys, to make statistics.
     fn row_limit(&self) -> u64 {
         let is_asked_for = self.plans.current.statement.is_some() && !self.is_gathering && self.changed_keys.is_empty();
         if is_asked_for { self.state.options.row_count } else { 0 }

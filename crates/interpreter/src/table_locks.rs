@@ -16,7 +16,7 @@ use super::names::UsedTable;
 use super::reading::{begun_otherwise, changed_since, is_private, opened_since, snapshot_not_allowed};
 use crate::interpreter::Interpreter;
 use crate::open_transaction::OpenTransaction;
-use crate::plans::Standing;
+use crate::plans::standing::Standing;
 use hobt_binder::{BindOptions, Binder};
 use hobt_table::StatementRun;
 

@@ -31,7 +31,7 @@ use hobt_functions::value_to_array;
 use hobt_types::Value;
 
 use super::inputs::without_inputs;
-use super::kept::{Keeping, Recipe};
+use super::keeping::{Recipe, only};
 use super::row_tests::{PageFilter, RowTest};
 use super::scan_exec::{ScanExec, Started};
 use super::turn::{self, Turn};
@@ -86,18 +86,17 @@ impl AggregateScanExec {
         self.filter.as_ref().map_or(&self.scan, |(_, filter)| filter)
     }
 
-    /// How it is made again for another execution. `None` if its scan cannot be.
-    pub(crate) fn kept(&self, keeping: &mut Keeping) -> Option<Recipe> {
-        // The filter is over the scan.
-        let input = keeping.node(self.input())?;
+    /// How it is made again for another execution, over its input as that has it.
+    pub(crate) fn kept(&self) -> Recipe {
         let tests = self.filter.as_ref().map(|(tests, _)| tests.clone());
         let (aggregates, definitions) = (self.aggregates.clone(), self.definitions.clone());
         let (finish, properties) = (self.finish, Arc::clone(&self.properties));
-        Some(Box::new(move |making, _| {
-            let input = making.node(&input)?;
+        Box::new(move |_, mut inputs| {
+            let input = only(&mut inputs)?;
+            // The filter is over the scan.
             let mut scan = Arc::clone(&input);
-            while let Some(below) = scan.children().first() {
-                scan = Arc::clone(below);
+            while let Some(below) = scan.children().first().map(|below| Arc::clone(below)) {
+                scan = below;
             }
             Ok(Arc::new(AggregateScanExec {
                 scan,
@@ -107,7 +106,7 @@ impl AggregateScanExec {
                 properties: Arc::clone(&properties),
                 filter: tests.clone().map(|tests| (tests, input)),
             }))
-        }))
+        })
     }
 
     /// The aggregates that it computes.

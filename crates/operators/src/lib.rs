@@ -29,6 +29,7 @@ mod insert;
 mod join_conditions;
 mod join_filter;
 mod join_types;
+mod keeping;
 mod kept;
 mod key_codes;
 mod lock_rows;

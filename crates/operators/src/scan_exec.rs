@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
 use super::join_filter::{KeptTop, LeafFilter, Sieve, TopFilter};
-use super::kept::{Keeping, Recipe};
+use super::keeping::{Keeping, Recipe};
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
 use builder::BatchBuilder;
@@ -206,7 +206,7 @@ impl ScanExec {
                 texts: Arc::clone(&texts),
                 estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
                 sifts,
-                filters: filters.iter().map(|filter| filter.made(making)).collect(),
+                filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
                 tops: tops.iter().map(top).collect::<Result<_>>()?,
                 mark: NodeMark::default(),
             }))

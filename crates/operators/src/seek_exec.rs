@@ -39,7 +39,7 @@ use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
-use super::kept::{Keeping, Recipe};
+use super::keeping::{Keeping, Recipe};
 use super::scan_exec::batch_bytes;
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
@@ -237,7 +237,7 @@ impl SeekExec {
         let (parts, predicates) = (Arc::clone(&self.parts), Arc::clone(&self.predicates));
         Box::new(move |making, _| {
             let table = Arc::clone(making.table(table)?);
-            let path = Arc::new(path.open(&table).map_err(external)?);
+            let path = Arc::new(path.open(table.database(), table.table()).map_err(external)?);
             Ok(Arc::new(SeekExec {
                 table,
                 path,
@@ -249,7 +249,7 @@ impl SeekExec {
                 predicates: Arc::clone(&predicates),
                 estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
                 limit,
-                filters: filters.iter().map(|filter| filter.made(making)).collect(),
+                filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
                 mark: NodeMark::default(),
                 profile: OnceLock::new(),
             }))

@@ -17,19 +17,38 @@ use crate::{RowReading, StatementRun, TableRead};
 /// A [`TableRead`] without its statement and its use of the database, so that it keeps neither alive.
 #[derive(Clone, Debug)]
 pub struct KeptTable {
-    pub(crate) database: DatabaseId,
-    pub(crate) table: Arc<Table>,
-    pub(crate) schema: SchemaRef,
-    pub(crate) has_places: bool,
-    pub(crate) reads_versions: bool,
-    pub(crate) hint: AccessHint,
-    pub(crate) join_way: JoinWay,
-    pub(crate) row_reading: Option<RowReading>,
+    database: DatabaseId,
+    table: Arc<Table>,
+    schema: SchemaRef,
+    has_places: bool,
+    reads_versions: bool,
+    hint: AccessHint,
+    join_way: JoinWay,
+    row_reading: Option<RowReading>,
     /// The rows that estimates assumed when the plan was made.
-    pub(crate) rows: u64,
+    rows: u64,
 }
 
 impl KeptTable {
+    /// A table without its statement. `None` if what is read belongs to one execution: a sample of its pages, or rows
+    /// that others are changing.
+    pub fn of(table: &TableRead) -> Option<KeptTable> {
+        if table.sample.is_some() || table.unseen.is_some() {
+            return None;
+        }
+        Some(KeptTable {
+            database: table.database.id(),
+            table: Arc::clone(&table.table),
+            schema: Arc::clone(&table.schema),
+            has_places: table.has_places,
+            reads_versions: table.reads_versions,
+            hint: table.hint,
+            join_way: table.join_way,
+            row_reading: table.row_reading,
+            rows: table.expected_rows(),
+        })
+    }
+
     /// The database.
     pub fn database(&self) -> DatabaseId {
         self.database
@@ -47,7 +66,20 @@ impl KeptTable {
 
     /// The table for the statement `run`, which uses `database` and holds the table's lock.
     pub fn read(&self, database: DatabaseUse, run: &Arc<StatementRun>) -> Arc<TableRead> {
-        TableRead::again(self, database, run)
+        Arc::new(TableRead {
+            database,
+            table: Arc::clone(&self.table),
+            run: Arc::clone(run),
+            schema: Arc::clone(&self.schema),
+            has_places: self.has_places,
+            reads_versions: self.reads_versions,
+            hint: self.hint,
+            join_way: self.join_way,
+            row_reading: self.row_reading,
+            unseen: None,
+            sample: None,
+            remembered: Arc::default(),
+        })
     }
 }
 

@@ -17,7 +17,6 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
 use super::join_way::JoinWay;
-use super::kept_table::KeptTable;
 use super::unseen_rows::UnseenRows;
 use crate::StatementRun;
 use crate::access_path::AccessHint;
@@ -26,22 +25,22 @@ use crate::cardinality::Remembered;
 /// A table of a database, to be read by one statement.
 #[derive(Clone)]
 pub struct TableRead {
-    database: DatabaseUse,
-    table: Arc<Table>,
-    run: Arc<StatementRun>,
-    schema: SchemaRef,
-    has_places: bool,
-    reads_versions: bool,
-    hint: AccessHint,
-    join_way: JoinWay,
+    pub(crate) database: DatabaseUse,
+    pub(crate) table: Arc<Table>,
+    pub(crate) run: Arc<StatementRun>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) has_places: bool,
+    pub(crate) reads_versions: bool,
+    pub(crate) hint: AccessHint,
+    pub(crate) join_way: JoinWay,
     /// How its rows are locked, if they are.
-    row_reading: Option<RowReading>,
+    pub(crate) row_reading: Option<RowReading>,
     /// Rows of it that other transactions are changing, if the statement may have to wait for them.
-    unseen: Option<Arc<UnseenRows>>,
+    pub(crate) unseen: Option<Arc<UnseenRows>>,
     /// The part of its pages that is read; all if `None`.
-    sample: Option<PageSample>,
+    pub(crate) sample: Option<PageSample>,
     /// Figures of its columns that estimates have computed.
-    remembered: Arc<Remembered>,
+    pub(crate) remembered: Arc<Remembered>,
 }
 
 /// The part of a table that `TABLESAMPLE` selects.
@@ -152,43 +151,6 @@ impl TableRead {
             row_reading,
             hint: AccessHint::Free,
             join_way: JoinWay::Free,
-            unseen: None,
-            sample: None,
-            remembered: Arc::default(),
-        })
-    }
-
-    /// The table without its statement, for a plan that is kept. `None` if what it reads belongs to one execution: a
-    /// sample of its pages, or rows that others are changing.
-    pub fn kept(&self) -> Option<KeptTable> {
-        if self.sample.is_some() || self.unseen.is_some() {
-            return None;
-        }
-        Some(KeptTable {
-            database: self.database.id(),
-            table: Arc::clone(&self.table),
-            schema: Arc::clone(&self.schema),
-            has_places: self.has_places,
-            reads_versions: self.reads_versions,
-            hint: self.hint,
-            join_way: self.join_way,
-            row_reading: self.row_reading,
-            rows: self.expected_rows(),
-        })
-    }
-
-    /// A kept table for the statement `run`.
-    pub(crate) fn again(kept: &KeptTable, database: DatabaseUse, run: &Arc<StatementRun>) -> Arc<TableRead> {
-        Arc::new(TableRead {
-            database,
-            table: Arc::clone(&kept.table),
-            run: Arc::clone(run),
-            schema: Arc::clone(&kept.schema),
-            has_places: kept.has_places,
-            reads_versions: kept.reads_versions,
-            hint: kept.hint,
-            join_way: kept.join_way,
-            row_reading: kept.row_reading,
             unseen: None,
             sample: None,
             remembered: Arc::default(),

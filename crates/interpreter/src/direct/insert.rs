@@ -1,9 +1,8 @@
 //! `INSERT … VALUES` without a plan: formulas compute the values, and the table's writer stores the row.
 //!
-//! The second run of a statement, in a loop or in another batch, learns about its table and its values. Within the batch
-//! this stays valid until a definition in the
-//! database changes. The next run is then interpreted, and the run after it learns again. Constants are checked and
-//! converted to their stored format once.
+//! The second run of a statement, in a loop or in another batch, learns about its table and its values. Within the
+//! batch this stays valid until a definition in the database changes. The next run is then interpreted, and the run
+//! after it learns again. Constants are checked and converted to their stored format once.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! again and again.
 //!
 //! The first run of an assignment or condition compiles a [`Formula`], if possible. Later runs evaluate it. Statements
-//! of rows are interpreted in their first run and learned in their second, in a loop or in another batch, so a statement
-//! that runs once has its usual cost and its usual diagnostics. The learned data lives as long as the steps of the batch
-//! or procedure run, in one frame, whose variables keep their positions and types.
+//! of rows are interpreted in their first run and learned in their second, in a loop or in another batch, so a
+//! statement that runs once has its usual cost and its usual diagnostics. The learned data lives as long as the steps
+//! of the batch or procedure run, in one frame, whose variables keep their positions and types.
 
 mod by_key;
 mod insert;

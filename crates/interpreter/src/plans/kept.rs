@@ -10,7 +10,7 @@ use hobt_showplan::ShownStatement;
 use hobt_table::{MemoryFigures, StatementRun};
 use hobt_tsql::ast::Span;
 
-use super::reuse::KeptStatement;
+use super::kept_statement::KeptStatement;
 use super::store::PlanEntry;
 
 /// The interpreter's state for plans.

@@ -9,11 +9,12 @@
 //! use plans of their own, which are not shown.
 
 mod kept;
+mod kept_statement;
 mod planned;
 mod result;
 mod reuse;
 mod show;
-mod standing;
+pub(crate) mod standing;
 mod store;
 
 use std::sync::Arc;
@@ -32,7 +33,6 @@ use hobt_table::{MemoryFigures, StatementRun, Writing};
 use kept::PlanOfStatement;
 pub(super) use kept::{ChangeShown, Plans};
 pub(super) use show::{check_alone, is_showplan_alone};
-pub(super) use standing::Standing;
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::{PlanEntry, StatementKey};
 

@@ -12,51 +12,34 @@
 
 use std::sync::Arc;
 
-use hobt_engine::DatabaseUse;
-use hobt_tsql::ast::Span;
-
-use super::standing::{PlanSettings, Standing, Unfit};
+use super::kept_statement::KeptStatement;
+use super::standing::{PlanSettings, SeenDatabase, Standing};
 use super::store::PlanEntry;
 use crate::automatic_statistics::update_threshold;
 use crate::failure::Failure;
 use crate::interpreter::Interpreter;
-use hobt_planner::{FinishPlan, KeptQuery, Planned};
+use crate::names::UsedTable;
+use crate::reading::Reading;
+use hobt_engine::DatabaseUse;
+use hobt_planner::{FinishPlan, Planned};
 use hobt_table::{StatementRun, TableRead};
 
 /// Trace flag 30004: every execution is planned anew, as with `OPTION (RECOMPILE)`.
 pub(super) const PLAN_ALWAYS: i32 = 30_004;
 
-/// A statement with its plan, between executions.
-#[derive(Debug)]
-pub(crate) struct KeptStatement {
-    text: Arc<str>,
-    span: Span,
-    settings: PlanSettings,
-    standing: Standing,
-    query: KeptQuery,
+/// Why a kept plan is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unfit {
+    /// Another execution may use it.
+    Now,
+    /// What it stands on is no more.
+    ForEver,
 }
 
 /// What became of the attempt to use a plan again.
 enum Attempt {
     Planned(Box<Planned>),
     Unfit(Unfit),
-}
-
-/// Constants are in the plan, in its conditions, in estimates and in ranges.
-const COPIES_OF_CONSTANTS: u64 = 4;
-
-impl KeptStatement {
-    /// The memory that it takes, in bytes, estimated: its operators, its text, and the constants of both the text and
-    /// the variables.
-    pub(super) fn bytes(&self) -> u64 {
-        let constants = u64::from(self.span.end - self.span.start) + self.standing.bytes_of_variables();
-        self.query.bytes() + self.text.len() as u64 + COPIES_OF_CONSTANTS * constants
-    }
-
-    /// Whether it makes `other` superfluous.
-    pub(super) fn replaces(&self, other: &KeptStatement) -> bool {
-        self.settings == other.settings && self.standing.has_values_of(&other.standing)
-    }
 }
 
 impl Interpreter<'_> {
@@ -169,5 +152,65 @@ impl Interpreter<'_> {
         if let Some(kept) = current.reusable.take() {
             self.environment.plans.keep(entry, kept);
         }
+    }
+}
+
+impl Interpreter<'_> {
+    /// The settings that the running statement's plan depends on.
+    pub(crate) fn plan_settings(&self, run: &StatementRun) -> PlanSettings {
+        PlanSettings {
+            options: self.state.options.of_plans(),
+            trace_flags: run.trace_flags().clone(),
+            database: self.state.database.id(),
+        }
+    }
+
+    /// The databases in which a plan's names were looked up, if they are what they were.
+    pub(crate) fn databases_of(&self, standing: &Standing) -> Result<Vec<DatabaseUse>, Unfit> {
+        let same = |seen: &SeenDatabase| {
+            let database = match self.state.database.id() == seen.id {
+                true => self.state.database.clone(),
+                false => self.environment.instance.database_by_id(seen.id).map_err(|_| Unfit::ForEver)?,
+            };
+            if database.name() != seen.name || !std::ptr::eq(Arc::as_ptr(&database.snapshot()), seen.snapshot.as_ptr())
+            {
+                return Err(Unfit::ForEver);
+            }
+            let database = database.seen_by(self.state.viewer());
+            // The transaction has changed definitions itself.
+            let is_it = std::ptr::eq(Arc::as_ptr(&database.snapshot()), seen.snapshot.as_ptr());
+            is_it.then_some(database).ok_or(Unfit::Now)
+        };
+        standing.databases.iter().map(same).collect()
+    }
+
+    /// Whether the variables have the values that are in a plan.
+    pub(crate) fn has_variables_of(&self, standing: &Standing) -> bool {
+        let frame = self.frame();
+        standing.variables.iter().all(|seen| {
+            frame.get(&seen.name) == seen.value.as_ref() && frame.passed(&seen.name) == seen.passed.as_ref()
+        })
+    }
+
+    /// The tables that a plan reads, as they have to be locked; `None` if they would be read in another way now.
+    /// `databases` are those of [`Interpreter::databases_of`].
+    pub(crate) fn used_again(
+        &self,
+        standing: &Standing,
+        databases: &[DatabaseUse],
+        run: &StatementRun,
+    ) -> Option<Vec<UsedTable>> {
+        let isolation = self.state.options.isolation;
+        let mut used = Vec::with_capacity(standing.reads.len());
+        for seen in &standing.reads {
+            let database = databases.iter().find(|database| database.id() == seen.database)?;
+            let reading = Reading::of(&seen.hints, seen.places, isolation, (database, &seen.table), false);
+            if reading != seen.reading {
+                return None;
+            }
+            used.push(UsedTable::read(database.clone(), Arc::clone(&seen.table), reading));
+        }
+        standing.reads.iter().for_each(|seen| self.begin_reading(run, seen.reading.rows));
+        Some(used)
     }
 }

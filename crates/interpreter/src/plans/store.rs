@@ -1,8 +1,8 @@
 //! Store of the plans and costs of statements that ran: the source of `sys.dm_exec_query_stats` and related views.
 //!
-//! An execution may use a plan that is kept here from an earlier one (`reuse`). An entry is one statement in its text, under the
-//! database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are identified
-//! by a 64-bit hash.
+//! An execution may use a plan that is kept here from an earlier one (`reuse`). An entry is one statement in its text,
+//! under the database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are
+//! identified by a 64-bit hash.
 //!
 //! For a quick statement that runs once, only figures are kept. Its plan is recorded when it runs again, or when it
 //! takes at least a millisecond. So a client that sends a different text for each row pays only for hashing it.
@@ -20,7 +20,7 @@ use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
-use super::reuse::KeptStatement;
+use super::kept_statement::KeptStatement;
 use crate::event::StatementStatistics;
 use hobt_showplan::{Fnv, MemoryShown, ShownStatement};
 use hobt_table::MemoryFigures;

@@ -51,7 +51,7 @@ use hobt_instruments::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use super::inputs::{shows_its_name, with_inputs, without_expressions};
-use super::kept::{Keeping, Making, Recipe, only};
+use super::keeping::{Keeping, Making, Recipe, only};
 use super::lock_rows::LockRowsExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
@@ -205,7 +205,7 @@ pub(crate) struct KeptInner {
 impl KeptInner {
     fn of(inner: &Arc<Inner>, keeping: &mut Keeping) -> KeptInner {
         KeptInner {
-            number: keeping.lookup(inner),
+            number: keeping.share(inner),
             table: keeping.table(&inner.table),
             lookup: Closed::of(&inner.lookup),
             keys: inner.keys.clone(),
@@ -221,10 +221,10 @@ impl KeptInner {
 
     /// The one of this execution, which the operators of a join share.
     fn made(&self, making: &Making<'_>) -> Result<Arc<Inner>> {
-        making.lookup(self.number, || {
+        making.shared(self.number, || {
             let table = Arc::clone(making.table(self.table)?);
             Ok(Inner {
-                lookup: self.lookup.open(&table).map_err(external)?,
+                lookup: self.lookup.open(table.database(), table.table()).map_err(external)?,
                 table,
                 keys: self.keys.clone(),
                 bounds: self.bounds.clone(),

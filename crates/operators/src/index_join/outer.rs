@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::{Inner, KeptInner};
 use crate::inputs::{shows_its_name, without_inputs};
-use crate::kept::{Keeping, Recipe};
+use crate::keeping::{Keeping, Recipe};
 use hobt_table::{KeptRelation, Relation};
 use hobt_udf::external;
 

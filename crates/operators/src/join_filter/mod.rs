@@ -33,12 +33,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
 use hobt_access::scan::KeySet;
 use parking_lot::Mutex;
 
-use crate::kept::{Keeping, Making};
+use crate::keeping::{Keeping, Making};
 use hobt_table::JoinedColumn;
 use keys::Collected;
 pub(super) use sieve::{Kept, SeekSieve, Sieve};
@@ -94,9 +95,10 @@ impl JoinFilter {
         }
     }
 
-    /// What [`JoinFilter::new`] takes.
-    pub(crate) fn kind(&self) -> (&str, &DataType, bool) {
-        (&self.name, &self.key_type, self.nulls_are_equal)
+    /// It without its keys.
+    pub(crate) fn kept(self: &Arc<JoinFilter>, keeping: &mut Keeping) -> KeptFilter {
+        let (name, key_type, number) = (self.name.clone(), self.key_type.clone(), keeping.share(self));
+        KeptFilter { number, name, key_type, nulls_are_equal: self.nulls_are_equal }
     }
 
     /// The keys, once they are complete.
@@ -148,25 +150,40 @@ pub struct LeafFilter {
     pub key: Arc<dyn PhysicalExpr>,
 }
 
+/// A [`JoinFilter`] between executions.
+pub(crate) struct KeptFilter {
+    number: usize,
+    name: String,
+    key_type: DataType,
+    nulls_are_equal: bool,
+}
+
+impl KeptFilter {
+    /// The one of an execution, which the join and the scans share.
+    pub(crate) fn made(&self, making: &Making<'_>) -> Result<Arc<JoinFilter>> {
+        let make = || Ok(JoinFilter::new(self.name.clone(), self.key_type.clone(), self.nulls_are_equal));
+        making.shared(self.number, make)
+    }
+}
+
 /// A [`LeafFilter`] between executions.
 pub(crate) struct KeptLeafFilter {
-    filter: usize,
+    filter: KeptFilter,
     column: JoinedColumn,
     key: Arc<dyn PhysicalExpr>,
 }
 
 impl KeptLeafFilter {
     /// For the next execution.
-    pub(crate) fn made(&self, making: &Making<'_>) -> LeafFilter {
-        let (filter, column) = (Arc::clone(making.filter(self.filter)), self.column.clone());
-        LeafFilter { filter, column, key: Arc::clone(&self.key) }
+    pub(crate) fn made(&self, making: &Making<'_>) -> Result<LeafFilter> {
+        Ok(LeafFilter { filter: self.filter.made(making)?, column: self.column.clone(), key: Arc::clone(&self.key) })
     }
 }
 
 impl LeafFilter {
     /// It without the filter of this execution.
     pub(crate) fn kept(&self, keeping: &mut Keeping) -> KeptLeafFilter {
-        let (filter, column) = (keeping.filter(&self.filter), self.column.clone());
+        let (filter, column) = (self.filter.kept(keeping), self.column.clone());
         KeptLeafFilter { filter, column, key: Arc::clone(&self.key) }
     }
 

@@ -17,10 +17,10 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, StreamExt};
 
-use super::JoinFilter;
 use super::keys::{Collected, KEYS_MAX};
+use super::{JoinFilter, KeptFilter};
 use crate::inputs::passes_on;
-use crate::kept::{Keeping, Recipe, only};
+use crate::keeping::{Keeping, Recipe, only};
 
 /// An expression that gives a key, and the filter that the key belongs to.
 #[derive(Clone, Debug)]
@@ -51,14 +51,14 @@ impl KeyTapExec {
 
     /// How it is made again for another execution.
     pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
-        let kept = |tapped: &Tapped| (Arc::clone(&tapped.key), keeping.filter(&tapped.filter));
+        let kept = |tapped: &Tapped| (Arc::clone(&tapped.key), tapped.filter.kept(keeping));
         let tapped: Vec<_> = self.tapped.iter().map(kept).collect();
         Box::new(move |making, mut inputs| {
-            let again = |(key, filter): &(Arc<dyn PhysicalExpr>, usize)| Tapped {
-                key: Arc::clone(key),
-                filter: Arc::clone(making.filter(*filter)),
+            let again = |(key, filter): &(Arc<dyn PhysicalExpr>, KeptFilter)| {
+                Ok(Tapped { key: Arc::clone(key), filter: filter.made(making)? })
             };
-            Ok(Arc::new(KeyTapExec::new(only(&mut inputs)?, tapped.iter().map(again).collect())))
+            let tapped = tapped.iter().map(again).collect::<Result<_>>()?;
+            Ok(Arc::new(KeyTapExec::new(only(&mut inputs)?, tapped)))
         })
     }
 

@@ -14,37 +14,29 @@
 
 mod hole;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, internal_datafusion_err};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::Result;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, replace_children_if_necessary};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use hobt_base::SqlError;
 use hobt_table::{KeptTable, TableRead};
 use hobt_udf::sql_error_of;
 
-use crate::index_join::Inner;
-use crate::join_filter::JoinFilter;
+use crate::keeping::{Keeping, Making, Recipe};
 use crate::role::{Exchange, Join, Passing, Role, role};
 use hole::Hole;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Makes an operator of an execution over its inputs.
-pub(crate) type Recipe = Box<dyn Fn(&Making<'_>, Vec<Plan>) -> Result<Plan> + Send + Sync>;
-
 /// A plan without the statement that it was made for.
 pub struct KeptPlan {
     root: Node,
     tables: Vec<KeptTable>,
-    filters: Vec<FilterKind>,
     sorts: usize,
-    lookups: usize,
+    shared: usize,
     /// Whether an execution uses it, if it serves one at a time.
     is_used: Option<Arc<AtomicBool>>,
 }
@@ -68,7 +60,7 @@ impl fmt::Debug for KeptPlan {
 }
 
 /// An operator with its inputs, between executions.
-pub(crate) struct Node {
+struct Node {
     operator: Operator,
     inputs: Vec<Node>,
 }
@@ -79,27 +71,17 @@ enum Operator {
     Own(Recipe),
 }
 
-/// A join filter without its keys.
-struct FilterKind {
-    name: String,
-    key_type: DataType,
-    nulls_are_equal: bool,
-}
-
 impl KeptPlan {
     /// Keeps a plan that has not run. `None` if an operator cannot be kept: one whose rows are in the plan, or that
     /// shares with others what is not known here.
     pub fn of(plan: &Plan) -> Option<KeptPlan> {
-        let mut keeping = Keeping::default();
-        let root = keeping.node(plan)?;
-        let is_used = keeping.is_exclusive.then(Arc::default);
-        let tables = keeping.tables.into_iter().map(|(_, kept)| kept).collect();
-        let filters = keeping.filters.iter().map(|filter| {
-            let (name, key_type, nulls_are_equal) = filter.kind();
-            FilterKind { name: name.to_owned(), key_type: key_type.clone(), nulls_are_equal }
-        });
-        let (filters, sorts, lookups) = (filters.collect(), keeping.sorts.len(), keeping.lookups.len());
-        Some(KeptPlan { root, tables, filters, sorts, lookups, is_used })
+        let (mut keeping, mut is_exclusive) = (Keeping::default(), false);
+        let root = keep(plan, &mut keeping, &mut is_exclusive)?;
+        if !keeping.is_whole() {
+            return None;
+        }
+        let (tables, sorts, shared) = keeping.into_parts();
+        Some(KeptPlan { root, tables, sorts, shared, is_used: is_exclusive.then(Arc::default) })
     }
 
     /// The tables, in the order in which [`KeptPlan::made`] takes them.
@@ -127,110 +109,72 @@ impl KeptPlan {
     /// # Errors
     /// If an index cannot be opened.
     pub fn made(&self, tables: &[Arc<TableRead>]) -> Result<Plan, SqlError> {
-        let filter = |kind: &FilterKind| {
-            Arc::new(JoinFilter::new(kind.name.clone(), kind.key_type.clone(), kind.nulls_are_equal))
-        };
-        let making = Making {
-            tables,
-            filters: self.filters.iter().map(filter).collect(),
-            sorts: RefCell::new(vec![None; self.sorts]),
-            lookups: RefCell::new(vec![None; self.lookups]),
-        };
-        making.node(&self.root).map_err(sql_error_of)
+        make(&self.root, &Making::new(tables, self.sorts, self.shared)).map_err(sql_error_of)
     }
 }
 
-/// What a plan that is being kept has so far.
-#[derive(Default)]
-pub(crate) struct Keeping {
-    tables: Vec<(Arc<TableRead>, KeptTable)>,
-    filters: Vec<Arc<JoinFilter>>,
-    sorts: Vec<Arc<dyn PhysicalExpr>>,
-    lookups: Vec<Arc<Inner>>,
-    /// Whether a table cannot be kept.
-    has_failed: bool,
-    /// Whether operators and expressions share what one execution finds out.
-    is_exclusive: bool,
-}
-
-impl Keeping {
-    /// Keeps an operator with its inputs; `None` if one of them cannot be kept.
-    pub(crate) fn node(&mut self, plan: &Plan) -> Option<Node> {
-        let operator = match role(plan.as_ref()) {
-            Role::Scan(scan) => Operator::Own(scan.kept(self)?),
-            Role::Seek(seek) => Operator::Own(seek.kept(self)),
-            Role::ScanAggregate(scan) => Operator::Own(scan.kept(self)?),
-            Role::Outer(outer) => Operator::Own(outer.kept(self)),
-            Role::Passes(Passing::Taps(tap)) => Operator::Own(tap.kept(self)),
-            Role::Passes(Passing::Reads(inner)) => Operator::Own(inner.kept(self)),
-            Role::Join(Join::Lookup(join)) => Operator::Own(join.kept(self)),
-            Role::Sort(sort) => {
-                let condition = sort.fetch().and_then(|_| sort.dynamic_expressions_produced().into_iter().next());
-                let number = condition.map(|condition| number(&mut self.sorts, &condition));
-                Operator::Plain(over_holes(plan)?, number)
-            }
-            Role::Passes(
-                Passing::Yields | Passing::HidesOrder | Passing::Shortens | Passing::Ranks | Passing::Fences,
-            )
-            | Role::Exchange(Exchange::Spread(_) | Exchange::Gather | Exchange::Merge(_))
-            | Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) | Join::Ranges(_)) => {
-                Operator::Plain(over_holes(plan)?, None)
-            }
-            Role::Constant(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } | Role::Group(_) => {
-                Operator::Plain(over_holes(plan)?, None)
-            }
-            Role::Window { .. } | Role::Unnest | Role::Union => Operator::Plain(over_holes(plan)?, None),
-            // The values of its subqueries are where the expressions that use them look, in each execution.
-            Role::Subqueries(_) => {
-                self.is_exclusive = true;
-                Operator::Plain(over_holes(plan)?, None)
-            }
-            Role::Recursion | Role::WorkTable => return None,
-            // Rows that are in the plan, or in files.
-            Role::Made => return None,
-            // Rows are locked, or waited for, by an execution.
-            Role::Locks(_) | Role::Unseen(_) => return None,
-            Role::Passes(Passing::Cancels | Passing::Repeats) => return None,
-            Role::Join(Join::RowLoops(_)) | Role::StandIn | Role::Unknown => return None,
-        };
-        let inputs = plan.children().into_iter().map(|input| self.node(input)).collect::<Option<_>>()?;
-        (!self.has_failed).then_some(Node { operator, inputs })
-    }
-
-    /// The number of a table.
-    pub(crate) fn table(&mut self, table: &Arc<TableRead>) -> usize {
-        if let Some(known) = self.tables.iter().position(|(known, _)| Arc::ptr_eq(known, table)) {
-            return known;
+/// Keeps an operator with its inputs; `None` if one of them cannot be kept. `is_exclusive` is set if operators and
+/// expressions share what one execution finds out.
+fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<Node> {
+    let mut inputs = plan.children();
+    let operator = match role(plan.as_ref()) {
+        Role::Scan(scan) => Operator::Own(scan.kept(keeping)?),
+        Role::Seek(seek) => Operator::Own(seek.kept(keeping)),
+        Role::ScanAggregate(scan) => {
+            inputs = vec![scan.input()];
+            Operator::Own(scan.kept())
         }
-        match table.kept() {
-            Some(kept) => self.tables.push((Arc::clone(table), kept)),
-            None => self.has_failed = true,
+        Role::Outer(outer) => Operator::Own(outer.kept(keeping)),
+        Role::Passes(Passing::Taps(tap)) => Operator::Own(tap.kept(keeping)),
+        Role::Passes(Passing::Reads(inner)) => Operator::Own(inner.kept(keeping)),
+        Role::Join(Join::Lookup(join)) => Operator::Own(join.kept(keeping)),
+        Role::Sort(sort) => {
+            let condition = sort.fetch().and_then(|_| sort.dynamic_expressions_produced().into_iter().next());
+            let number = condition.map(|condition| keeping.add_sort(condition));
+            Operator::Plain(over_holes(plan)?, number)
         }
-        self.tables.len().saturating_sub(1)
-    }
-
-    /// The number of a join filter.
-    pub(crate) fn filter(&mut self, filter: &Arc<JoinFilter>) -> usize {
-        number(&mut self.filters, filter)
-    }
-
-    /// The number of the sort whose condition this is; `None` if it is none of the sorts above.
-    pub(crate) fn sort(&self, condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
-        self.sorts.iter().position(|known| Arc::ptr_eq(known, condition))
-    }
-
-    /// The number of an index join's inner table.
-    pub(crate) fn lookup(&mut self, inner: &Arc<Inner>) -> usize {
-        number(&mut self.lookups, inner)
-    }
+        // The values of its subqueries are where the expressions that use them look, in each execution.
+        Role::Subqueries(_) => {
+            *is_exclusive = true;
+            Operator::Plain(over_holes(plan)?, None)
+        }
+        Role::Passes(Passing::Yields | Passing::HidesOrder | Passing::Shortens | Passing::Ranks | Passing::Fences)
+        | Role::Exchange(Exchange::Spread(_) | Exchange::Gather | Exchange::Merge(_))
+        | Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) | Join::Ranges(_))
+        | Role::Constant(_)
+        | Role::Filter(_)
+        | Role::Project(_)
+        | Role::Limit { .. }
+        | Role::Group(_)
+        | Role::Window { .. }
+        | Role::Unnest
+        | Role::Union => Operator::Plain(over_holes(plan)?, None),
+        // The rows of a recursion's last round are shared by operators of one execution.
+        Role::Recursion | Role::WorkTable => return None,
+        // Rows that are in the plan, or in files.
+        Role::Made => return None,
+        // Rows are locked, or waited for, by an execution.
+        Role::Locks(_) | Role::Unseen(_) => return None,
+        Role::Passes(Passing::Cancels | Passing::Repeats) => return None,
+        Role::Join(Join::RowLoops(_)) | Role::StandIn | Role::Unknown => return None,
+    };
+    let inputs = inputs.into_iter().map(|input| keep(input, keeping, is_exclusive)).collect::<Option<_>>()?;
+    Some(Node { operator, inputs })
 }
 
-/// The position of a value in a list, to which it is added if it is not there.
-fn number<T: ?Sized>(list: &mut Vec<Arc<T>>, value: &Arc<T>) -> usize {
-    list.iter().position(|known| Arc::ptr_eq(known, value)).unwrap_or_else(|| {
-        list.push(Arc::clone(value));
-        list.len() - 1
-    })
+/// Makes an operator with its inputs. A sort is made before its input, since a scan needs its condition.
+fn make(node: &Node, making: &Making<'_>) -> Result<Plan> {
+    let inputs = || node.inputs.iter().map(|input| make(input, making)).collect::<Result<Vec<_>>>();
+    match &node.operator {
+        Operator::Own(recipe) => recipe(making, inputs()?),
+        Operator::Plain(plan, sort) => {
+            let fresh = Arc::clone(plan).reset_state()?;
+            if let Some(sort) = *sort {
+                making.set_sort(sort, fresh.dynamic_expressions_produced().into_iter().next());
+            }
+            replace_children_if_necessary(fresh, inputs()?)
+        }
+    }
 }
 
 /// An operator over holes in place of its inputs.
@@ -242,65 +186,4 @@ fn over_holes(plan: &Plan) -> Option<Plan> {
     let holes = inputs.into_iter().map(|input| Arc::new(Hole::of(input)) as Plan).collect();
     let keeps = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
     Arc::clone(plan).replace_children(holes, keeps).ok()
-}
-
-/// What a plan that is being made has so far.
-pub(crate) struct Making<'k> {
-    tables: &'k [Arc<TableRead>],
-    filters: Vec<Arc<JoinFilter>>,
-    sorts: RefCell<Vec<Option<Arc<dyn PhysicalExpr>>>>,
-    lookups: RefCell<Vec<Option<Arc<Inner>>>>,
-}
-
-impl Making<'_> {
-    /// Makes an operator with its inputs. A sort is made before its input, since a scan needs its condition.
-    pub(crate) fn node(&self, node: &Node) -> Result<Plan> {
-        let inputs = || node.inputs.iter().map(|input| self.node(input)).collect::<Result<Vec<_>>>();
-        match &node.operator {
-            Operator::Own(recipe) => recipe(self, inputs()?),
-            Operator::Plain(plan, sort) => {
-                let fresh = Arc::clone(plan).reset_state()?;
-                if let Some(sort) = *sort {
-                    self.sorts.borrow_mut()[sort] = fresh.dynamic_expressions_produced().into_iter().next();
-                }
-                replace_children_if_necessary(fresh, inputs()?)
-            }
-        }
-    }
-
-    /// All tables.
-    pub(crate) fn tables(&self) -> &[Arc<TableRead>] {
-        self.tables
-    }
-
-    /// The table with this number.
-    pub(crate) fn table(&self, number: usize) -> Result<&Arc<TableRead>> {
-        self.tables.get(number).ok_or_else(|| internal_datafusion_err!("a kept plan without table {number}"))
-    }
-
-    /// The join filter with this number.
-    pub(crate) fn filter(&self, number: usize) -> &Arc<JoinFilter> {
-        &self.filters[number]
-    }
-
-    /// The condition of the sort with this number.
-    pub(crate) fn sort(&self, number: usize) -> Result<Arc<dyn PhysicalExpr>> {
-        let condition = self.sorts.borrow()[number].clone();
-        condition.ok_or_else(|| internal_datafusion_err!("a kept sort without a condition"))
-    }
-
-    /// The inner table of the index join with this number, which `make` makes for the first that asks.
-    pub(crate) fn lookup(&self, number: usize, make: impl FnOnce() -> Result<Inner>) -> Result<Arc<Inner>> {
-        if let Some(known) = &self.lookups.borrow()[number] {
-            return Ok(Arc::clone(known));
-        }
-        let made = Arc::new(make()?);
-        self.lookups.borrow_mut()[number] = Some(Arc::clone(&made));
-        Ok(made)
-    }
-}
-
-/// The only input of an operator.
-pub(crate) fn only(inputs: &mut Vec<Plan>) -> Result<Plan> {
-    inputs.pop().ok_or_else(|| internal_datafusion_err!("a kept operator without its input"))
 }

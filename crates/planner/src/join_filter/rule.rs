@@ -69,8 +69,8 @@ fn leaves_alone_out(join: &HashJoinExec) -> bool {
     is_so && !join.null_aware
 }
 
-/// Whether the probe side was grouped before the join because few of its rows have no partner. Its scan makes the groups
-/// on its pages, unless it has a filter.
+/// Whether the probe side was grouped before the join because few of its rows have no partner. Its scan makes the
+/// groups on its pages, unless it has a filter.
 fn is_grouped_first(join: &HashJoinExec) -> bool {
     let grouping = join.right().downcast_ref::<AggregateExec>();
     grouping.is_some_and(|grouping| *grouping.mode() == AggregateMode::Partial)

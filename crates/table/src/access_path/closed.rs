@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use hobt_access::BTree;
+use hobt_access::{BTree, RowStore};
 use hobt_base::SqlError;
-
-use super::trees_of;
-use crate::TableRead;
+use hobt_catalog::{Index, Table};
+use hobt_engine::DatabaseUse;
 
 /// A way into an index of a table, with the trees that it reads.
 pub(super) trait HasTrees: Clone {
@@ -37,9 +36,27 @@ impl<W: HasTrees> Closed<W> {
     ///
     /// # Errors
     /// If a tree cannot be opened.
-    pub fn open(&self, table: &TableRead) -> Result<W, SqlError> {
+    pub fn open(&self, database: &DatabaseUse, table: &Table) -> Result<W, SqlError> {
         let mut way = self.way.clone();
-        *way.trees() = trees_of(table, &table.table().indexes[way.index()], &self.partitions)?;
+        *way.trees() = trees_of(database, &table.indexes[way.index()], &self.partitions)?;
         Ok(way)
     }
+}
+
+/// The trees of some partitions (from 0) of an index, each with its partition.
+///
+/// # Errors
+/// If a tree cannot be opened.
+pub(crate) fn trees_of(
+    database: &DatabaseUse,
+    index: &Index,
+    partitions: &[usize],
+) -> Result<Vec<(usize, Arc<BTree>)>, SqlError> {
+    let mut trees = Vec::with_capacity(partitions.len());
+    for &place in partitions {
+        let store = database.store_to_read(index.partitions[place].hobt).map_err(SqlError::from)?;
+        let RowStore::Tree(tree) = store else { return Err(SqlError::internal("an index that is no tree")) };
+        trees.push((place, tree));
+    }
+    Ok(trees)
 }

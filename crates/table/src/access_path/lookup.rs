@@ -199,7 +199,7 @@ impl Lookup {
             return Ok(None);
         }
         let wanted = partitions_of(table.database(), index, predicates)?;
-        let trees = trees_of(table, index, &wanted)?;
+        let trees = trees_of(table.database(), index, &wanted)?;
         let covers = covers(definition, index, &leaf, projection);
         let is_unique = index.options.is_unique && parts.len() == index.key.len() && known == 1;
         Ok(Some(Lookup { index: at, leaf, trees, covers, parts, ends, joined_ends, is_unique }))

@@ -29,6 +29,7 @@ use crate::TableRead;
 use crate::cardinality::TableKnowledge;
 pub use closed::Closed;
 use closed::HasTrees;
+pub(crate) use closed::trees_of;
 pub use joined_ends::JoinedBound;
 pub use key_filter::{number_keys, wanted_keys, wanted_partitions};
 pub(crate) use key_number::number_of;
@@ -306,7 +307,7 @@ fn seek(
     let definition = table.table();
     let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
     let Some(ranges) = ranges_of(definition, index, &leaf, wanted.predicates) else { return Ok(None) };
-    let trees = trees_of(table, index, &partitions_of(table.database(), index, wanted.predicates)?)?;
+    let trees = trees_of(table.database(), index, &partitions_of(table.database(), index, wanted.predicates)?)?;
     let covers = covers(definition, index, &leaf, projection);
     // The trees of a cloned database have no rows to estimate from.
     let is_told =
@@ -321,7 +322,7 @@ fn seek(
     let (rows, pages) = match wanted.assumed {
         None => estimated(&trees, Some(&ranges), wanted.predicates)?,
         Some(assumed) => {
-            let trees = trees_of(table, index, &partitions_of(table.database(), index, assumed)?)?;
+            let trees = trees_of(table.database(), index, &partitions_of(table.database(), index, assumed)?)?;
             let ranges = ranges_of(definition, index, &leaf, assumed);
             estimated(&trees, ranges.as_deref(), assumed)?
         }
@@ -373,24 +374,6 @@ fn thought_within(
     let rows = knowledge.rows_of(&tests, &[]).min(all.max(1.0));
     let part = if all > 0.0 { rows / all } else { 0.0 };
     (rows, pages * part + DESCENT_PAGES * (trees.len() * ranges) as f64)
-}
-
-/// The trees of some of an index's partitions.
-///
-/// # Errors
-/// If one cannot be opened.
-pub(crate) fn trees_of(
-    table: &TableRead,
-    index: &Index,
-    partitions: &[usize],
-) -> Result<Vec<(usize, Arc<BTree>)>, SqlError> {
-    let mut trees = Vec::with_capacity(partitions.len());
-    for &place in partitions {
-        let store = table.database().store_to_read(index.partitions[place].hobt).map_err(SqlError::from)?;
-        let RowStore::Tree(tree) = store else { return Err(SqlError::internal("an index that is no tree")) };
-        trees.push((place, tree));
-    }
-    Ok(trees)
 }
 
 /// Whether an index's leaves have all columns that are read. Only those of the base (heap or clustered index) have the
@@ -518,8 +501,8 @@ impl SeekPath {
             definition.is_aligned(index) && definition.base_index().partitions.len() == index.partitions.len();
         let all: Vec<usize> = (0..index.partitions.len()).collect();
         let trees = match (is_aligned, is_all) {
-            (true, _) => trees_of(table, index, partitions)?,
-            (false, true) => trees_of(table, index, &all)?,
+            (true, _) => trees_of(table.database(), index, partitions)?,
+            (false, true) => trees_of(table.database(), index, &all)?,
             (false, false) => return Ok(None),
         };
         let covers = covers(definition, index, &leaf, projection);
