@@ -284,7 +284,7 @@ fn read(rows: impl Future<Output = Result<Vec<RecordBatch>>>) -> Result<Vec<Reco
 
 /// The rows of an operator, computed here.
 fn computed(operator: &BoundedWindowAggExec, run: &Arc<StatementRun>) -> Result<Vec<RecordBatch>, i32> {
-    let stream = rows(operator, 0, &Arc::new(TaskContext::default()), run).expect("a plan");
+    let stream = rows(operator, 0, &Arc::new(TaskContext::default()), run, &Time::new()).expect("a plan");
     read(stream.expect("functions that are computed here").try_collect())
 }
 
