@@ -176,14 +176,14 @@ pub(crate) struct KeptLeafFilter {
 impl KeptLeafFilter {
     /// For the next execution.
     pub(crate) fn made(&self, making: &Making<'_>) -> Result<LeafFilter> {
-        Ok(LeafFilter { filter: self.filter.made(making)?, column: self.column.clone(), key: Arc::clone(&self.key) })
+        Ok(LeafFilter { filter: self.filter.made(making)?, column: self.column, key: Arc::clone(&self.key) })
     }
 }
 
 impl LeafFilter {
     /// It without the filter of this execution.
     pub(crate) fn kept(&self, keeping: &mut Keeping) -> KeptLeafFilter {
-        let (filter, column) = (self.filter.kept(keeping), self.column.clone());
+        let (filter, column) = (self.filter.kept(keeping), self.column);
         KeptLeafFilter { filter, column, key: Arc::clone(&self.key) }
     }
 

@@ -42,14 +42,14 @@ pub(crate) struct KeptTop {
 impl KeptTop {
     /// With the condition of an execution.
     pub(crate) fn with(&self, condition: Arc<dyn PhysicalExpr>) -> TopFilter {
-        TopFilter { condition, column: self.column.clone(), nulls_first: self.nulls_first }
+        TopFilter { condition, column: self.column, nulls_first: self.nulls_first }
     }
 }
 
 impl TopFilter {
     /// It without its condition.
     pub(crate) fn kept(&self) -> KeptTop {
-        KeptTop { column: self.column.clone(), nulls_first: self.nulls_first }
+        KeptTop { column: self.column, nulls_first: self.nulls_first }
     }
 
     /// Whether a filter can follow the values of a column of a table.
