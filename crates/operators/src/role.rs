@@ -46,6 +46,7 @@ use super::file_scan::FileScanExec;
 use super::index_join::{IndexJoinExec, InnerExec, OuterExec, ReplayExec, RowLoopsExec};
 use super::insert::UnorderedExec;
 use super::join_filter::KeyTapExec;
+use super::kept::hole::Hole;
 use super::lock_rows::LockRowsExec;
 use super::range_join::RangeJoinExec;
 use super::rank_limit::RankLimitExec;
@@ -72,7 +73,8 @@ pub enum Role<'p> {
     WorkTable,
     /// Stands for the outer side of an index join, which its join reads.
     Outer(&'p OuterExec),
-    /// Gives rows that were read before: of the outer side of an index join, of a file of a join that spills.
+    /// Gives rows that were read before: of the outer side of an index join, of a file of a join that spills. Or stands
+    /// for the input of an operator that is kept between executions, and never runs.
     StandIn,
     /// Gives each row of its input once, unchanged.
     Passes(Passing<'p>),
@@ -250,7 +252,7 @@ fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
         (plan.is::<PlaceholderRowExec>(), Role::Constant(1)),
         (plan.is::<EmptyExec>(), Role::Constant(0)),
         (plan.is::<UnionExec>() || plan.is::<InterleaveExec>(), Role::Union),
-        (plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>(), Role::StandIn),
+        (plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>() || plan.is::<Hole>(), Role::StandIn),
         (plan.is::<UnnestExec>(), Role::Unnest),
         (plan.is::<RecursiveQueryExec>(), Role::Recursion),
         (plan.is::<WorkTableExec>(), Role::WorkTable),

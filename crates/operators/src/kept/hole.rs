@@ -10,7 +10,7 @@ use crate::inputs::{shows_its_name, without_inputs};
 
 /// Has an input's properties, and no rows. It never runs.
 #[derive(Debug)]
-pub(super) struct Hole {
+pub(crate) struct Hole {
     properties: Arc<PlanProperties>,
 }
 

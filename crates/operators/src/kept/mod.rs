@@ -12,7 +12,7 @@
 //! Leaves to others: whether a plan may be used again (`hobt-interpreter`), and the operators that are put into it when
 //! it is about to run (`hobt-planner`, `prepare`).
 
-mod hole;
+pub(crate) mod hole;
 
 use std::fmt;
 use std::sync::Arc;
