@@ -21,8 +21,8 @@ use hobt_table::{KeptTable, StatementRun, TableRead, WantedColumn};
 
 use crate::prepare::{BATCH_ROWS, FinishPlan, PhysicalPlan, Planned, for_run};
 
-/// About how many bytes an operator takes in a kept plan, with its expressions, names and estimates. By the growth of the
-/// process over 260 plans of a join with groups it is 4 to 5 KB.
+/// About how many bytes an operator takes in a kept plan, with its expressions, names and estimates. By the growth of
+/// the process over 260 plans of a join with groups it is 4 to 5 KB.
 const OPERATOR_BYTES: u64 = 6 << 10;
 
 /// A query that is planned, without its statement.
