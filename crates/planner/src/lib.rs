@@ -29,6 +29,7 @@ mod equations;
 mod expected;
 mod explain;
 mod extreme_seek;
+mod group_keys;
 mod index_join;
 mod join_filter;
 mod join_order;

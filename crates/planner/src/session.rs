@@ -22,6 +22,7 @@ use crate::aggregate_scan::AggregateScanRule;
 use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
+use crate::group_keys::SoundKeysRule;
 use crate::join_order::JoinOrderRule;
 use crate::one_phase::OnePhaseRule;
 use crate::ordered_scan::OrderedScanRule;
@@ -94,6 +95,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
                 *rule = Arc::new(PushedConditionsRule::around(transfers));
             }
             "single_distinct_aggregation_to_group_by" => *rule = Arc::new(DistinctAggregatesRule),
+            name if SoundKeysRule::NAMES.contains(&name) => *rule = Arc::new(SoundKeysRule::around(Arc::clone(rule))),
             "decorrelate_lateral_join" => *rule = Arc::new(LateralRule::around(Arc::clone(rule))),
             _ => {}
         }
