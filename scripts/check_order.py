@@ -42,7 +42,6 @@ A_TABLE = "a table names what stands in files of their own, and these take its t
 CIRCLES = {
     "functions": (20, A_TABLE),
     "views": (23, A_TABLE),
-    "lab": (20, A_TABLE),
     "disk": (7, "a disk makes files, and each kind of file knows its disk"),
     "page": (5, "a module and its parts"),
     "types": (5, "a histogram, its builder and its bytes"),

@@ -25,7 +25,7 @@ const ROWS_MIN: u64 = 500;
 const LARGE_ROWS: u64 = 10_000;
 
 /// The work to be done for a column.
-enum Work {
+pub(super) enum Work {
     Create {
         column: usize,
     },
@@ -40,22 +40,11 @@ impl Interpreter<'_> {
     /// # Errors
     /// If the statement was cancelled.
     pub(super) fn make_statistics(&mut self, all: Vec<WantedColumn>) -> Result<bool, Failure> {
-        if self.is_gathering {
-            return Ok(false);
-        }
-        let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
-        let rows_min = rows_min(all.iter().map(|wanted| wanted.heap().row_count()));
-        for wanted in all {
+        let of = |wanted: &WantedColumn| {
             let heap = wanted.heap();
-            let (database, table) = (heap.database(), heap.table());
-            match work_for(database, table, wanted.column, rows_min) {
-                Some(Work::UpdateBehind(statistics)) => self.update_behind(database, table, &statistics),
-                Some(work) if self.state.transaction.is_none() => {
-                    works.push((database.clone(), Arc::clone(table), work));
-                }
-                _ => {}
-            }
-        }
+            (heap.database().clone(), Arc::clone(heap.table()), wanted.column)
+        };
+        let works = self.due_statistics(all.iter().map(of).collect());
         if works.is_empty() {
             return Ok(false);
         }
@@ -72,29 +61,33 @@ impl Interpreter<'_> {
         done
     }
 
-    /// Whether statistics of columns would be made or updated before a query that wants them is planned. What is to be
-    /// updated behind it is queued.
-    pub(super) fn wants_statistics(&self, all: Vec<(&DatabaseUse, &Arc<Table>, usize)>) -> bool {
+    /// What is to be done about statistics of columns before a query that wants them is planned. What is to be updated
+    /// behind it is queued.
+    pub(super) fn due_statistics(
+        &self,
+        wanted: Vec<(DatabaseUse, Arc<Table>, usize)>,
+    ) -> Vec<(DatabaseUse, Arc<Table>, Work)> {
         if self.is_gathering {
-            return false;
+            return Vec::new();
         }
-        let rows = |(database, table, _): &(&DatabaseUse, &Arc<Table>, usize)| {
+        let rows = |(database, table, _): &(DatabaseUse, Arc<Table>, usize)| {
             database.row_count(table.base_index().partitions.iter().map(|partition| partition.hobt)).unwrap_or(0)
         };
-        let rows_min = rows_min(all.iter().map(rows));
-        all.into_iter().any(|(database, table, column)| match work_for(database, table, column, rows_min) {
-            Some(Work::UpdateBehind(statistics)) => {
-                self.update_behind(database, table, &statistics);
-                false
+        let largest = wanted.iter().map(rows).max().unwrap_or(0);
+        let rows_min = if largest >= LARGE_ROWS { 1 } else { ROWS_MIN };
+        let mut works = Vec::new();
+        for (database, table, column) in wanted {
+            match work_for(&database, &table, column, rows_min) {
+                Some(Work::UpdateBehind(statistics)) => self.environment.statistics.push(StatisticsUpdate {
+                    database: database.id(),
+                    table: table.id,
+                    statistics: statistics.id,
+                }),
+                Some(work) if self.state.transaction.is_none() => works.push((database, table, work)),
+                _ => {}
             }
-            Some(_) => self.state.transaction.is_none(),
-            None => false,
-        })
-    }
-
-    fn update_behind(&self, database: &DatabaseUse, table: &Table, statistics: &Statistics) {
-        let (database, table, statistics) = (database.id(), table.id, statistics.id);
-        self.environment.statistics.push(StatisticsUpdate { database, table, statistics });
+        }
+        works
     }
 
     fn do_work(&mut self, database: &DatabaseUse, table: &Arc<Table>, work: Work) -> Result<(), Failure> {
@@ -121,11 +114,6 @@ impl Interpreter<'_> {
             }
         }
     }
-}
-
-/// The rows from which on a table gets statistics, in a query over tables of these sizes.
-fn rows_min(rows: impl Iterator<Item = u64>) -> u64 {
-    if rows.max().unwrap_or(0) >= LARGE_ROWS { 1 } else { ROWS_MIN }
 }
 
 /// The name of automatic statistics as in SQL Server: `_WA_Sys_` and the ids of column and table in hexadecimal digits.

@@ -18,7 +18,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -35,6 +34,7 @@ use hobt_types::SqlType;
 use hobt_udf::SqlAggregate;
 
 use crate::expected::rows_of;
+use crate::rewrite::rewritten;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -54,13 +54,7 @@ pub(crate) struct EagerGroupRule;
 
 impl PhysicalOptimizerRule for EagerGroupRule {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        plan.transform_up(|node| {
-            Ok(match grouped_first(&node)? {
-                Some(grouped) => Transformed::yes(grouped),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
+        rewritten(plan, grouped_first)
     }
 
     crate::named_rule!("hobt_eager_group");

@@ -37,8 +37,8 @@ pub struct KeptQuery {
     sizes: Sizes,
     width: usize,
     wish: MemoryWish,
-    /// The groups that were expected of aggregations, in the order in which they are asked for.
-    groups: Vec<f64>,
+    /// The rows that were expected of aggregations and their inputs, in the order in which `for_run` asks for them.
+    expected: Vec<f64>,
     /// The columns whose statistics its estimates wanted.
     wanted: Vec<(DatabaseId, Arc<Table>, usize)>,
     /// The statistics that its estimates read.
@@ -57,7 +57,7 @@ pub(crate) struct Found<'p> {
     pub(crate) sizes: Sizes,
     pub(crate) width: usize,
     pub(crate) wish: MemoryWish,
-    pub(crate) groups: Vec<f64>,
+    pub(crate) expected: Vec<f64>,
     pub(crate) wanted: Vec<WantedColumn>,
     pub(crate) sorted_first: usize,
 }
@@ -79,7 +79,7 @@ impl KeptQuery {
             sizes: found.sizes,
             width: found.width,
             wish: found.wish,
-            groups: found.groups,
+            expected: found.expected,
             sorted_first: found.sorted_first,
         }
     }
@@ -131,8 +131,8 @@ impl KeptQuery {
             run.make_serial();
         }
         let plan = finish(self.plan.made(tables)?)?;
-        let groups = RefCell::new(self.groups.iter());
-        let plan = for_run(plan, run, &|_| groups.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
+        let expected = RefCell::new(self.expected.iter());
+        let plan = for_run(plan, run, &|_| expected.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
         let least_bytes = self.sizes.least_bytes(&self.wish, self.config.batch_size(), self.width);
         let (columns, wish) = (Arc::clone(&self.columns), self.wish);
         let task = task_of(&self.config, executor.runtime());
@@ -140,19 +140,11 @@ impl KeptQuery {
     }
 }
 
-/// The context of an execution under `config`.
-pub(crate) fn task_of(config: &SessionConfig, runtime: &Arc<RuntimeEnv>) -> TaskContext {
-    let none = HashMap::new;
-    TaskContext::new(
-        None,
-        String::new(),
-        config.clone(),
-        none(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        Arc::clone(runtime),
-    )
+/// The context of an execution under `config`. A plan has its functions in it, so there are none to find by name.
+fn task_of(config: &SessionConfig, runtime: &Arc<RuntimeEnv>) -> TaskContext {
+    let (scalar, higher_order, aggregate, window) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+    let runtime = Arc::clone(runtime);
+    TaskContext::new(None, String::new(), config.clone(), scalar, higher_order, aggregate, window, runtime)
 }
 
 /// The most rows that a sort of a plan keeps in memory.

@@ -44,6 +44,7 @@ mod projection_fence;
 mod pushed_conditions;
 mod range_join;
 mod rank_limit;
+mod rewrite;
 mod row_of_nothing;
 mod session;
 mod sort_again;

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -22,6 +21,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use crate::expected::rows_of;
+use crate::rewrite::rewritten;
 use hobt_operators::ROWS_OF_GROUP_MIN;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -35,18 +35,13 @@ pub(crate) struct OnePhaseRule;
 
 impl PhysicalOptimizerRule for OnePhaseRule {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        plan.transform_up(|node| {
-            Ok(match at_once(&node)? {
-                Some(aggregation) => Transformed::yes(aggregation),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
+        rewritten(plan, at_once)
     }
 
     crate::named_rule!("hobt_one_phase");
 }
 
+/// The final aggregation `node` as the only one; `None` if it is none, or its partial one is worth its work.
 fn at_once(node: &Plan) -> Result<Option<Plan>> {
     let last = node.downcast_ref::<AggregateExec>();
     let Some(last) = last.filter(|last| *last.mode() == AggregateMode::FinalPartitioned) else { return Ok(None) };

@@ -121,17 +121,17 @@ impl Planning {
         let plan = finish(plan)?;
         let wish = memory_wish(&plan);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let (expectations, groups) = (Expectations::default(), RefCell::new(Vec::new()));
+        let (expectations, expected) = (Expectations::default(), RefCell::new(Vec::new()));
         let plan = for_run(plan, &self.run, &|node| {
             let rows = expectations.of(node).rows;
-            groups.borrow_mut().push(rows);
+            expected.borrow_mut().push(rows);
             rows
         })?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         let columns: Arc<[ResultColumn]> = self.query.columns.as_slice().into();
         let kept = kept.map(|(plan, sorted_first)| {
             let (config, run, degree) = (session.config(), self.run.as_ref(), self.degree);
-            let (groups, wanted) = (groups.into_inner(), self.wanted_columns());
+            let (expected, wanted) = (expected.into_inner(), self.wanted_columns());
             let columns = &columns;
             KeptQuery::of(Found {
                 plan,
@@ -142,7 +142,7 @@ impl Planning {
                 sizes,
                 width,
                 wish,
-                groups,
+                expected,
                 wanted,
                 sorted_first,
             })
@@ -192,7 +192,7 @@ fn session_of(executor: &Executor, run: &StatementRun, options: BindOptions, siz
 }
 
 /// A plan with the operators that it needs to run for the statement `run`: they stop, spill, and aggregate few groups.
-/// `expected` tells how many rows an aggregation is expected to give.
+/// `expected` tells how many rows an aggregation, or its input, is expected to give.
 pub(crate) fn for_run(
     plan: PhysicalPlan,
     run: &Arc<StatementRun>,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
+use crate::rewrite::rewritten;
 use hobt_operators::RangeJoinExec;
 
 /// The most rows of a build side for which nested loops stay: they compare each with all rows of a batch at once.
@@ -23,17 +23,13 @@ pub struct RangeJoinRule;
 
 impl PhysicalOptimizerRule for RangeJoinRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
+        rewritten(plan, |node| {
+            let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
             if has_few_rows(join)? {
-                return Ok(Transformed::no(node));
+                return Ok(None);
             }
-            Ok(match RangeJoinExec::of(&node)? {
-                Some(ranges) => Transformed::yes(Arc::new(ranges) as Arc<dyn ExecutionPlan>),
-                None => Transformed::no(node),
-            })
+            Ok(RangeJoinExec::of(node)?.map(|ranges| Arc::new(ranges) as Arc<dyn ExecutionPlan>))
         })
-        .data()
     }
 
     crate::named_rule!("hobt_range_join");

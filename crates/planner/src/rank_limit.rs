@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
@@ -21,6 +20,8 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowUDFExpr};
 use hobt_operators::{Exchange, Passing, RankLimit, RankLimitExec, Role, replaced, role};
 use hobt_udf::{Kernel, Operation};
 
+use crate::rewrite::rewritten;
+
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -30,11 +31,7 @@ pub(crate) struct RankLimitRule;
 
 impl PhysicalOptimizerRule for RankLimitRule {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        plan.transform_up(|node| {
-            let limited = node.downcast_ref::<FilterExec>().and_then(|filter| limited(&node, filter));
-            Ok(limited.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
-        })
-        .data()
+        rewritten(plan, |node| Ok(node.downcast_ref::<FilterExec>().and_then(|filter| limited(node, filter))))
     }
 
     crate::named_rule!("hobt_rank_limit");

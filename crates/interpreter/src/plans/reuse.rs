@@ -101,8 +101,8 @@ impl Interpreter<'_> {
         };
         let of = |id| databases.iter().find(|database: &&DatabaseUse| database.id() == id);
         let wanted = kept.query.wanted().iter();
-        let wanted = wanted.filter_map(|(id, table, column)| Some((of(*id)?, table, *column)));
-        if self.wants_statistics(wanted.collect()) {
+        let wanted = wanted.filter_map(|(id, table, column)| Some((of(*id)?.clone(), Arc::clone(table), *column)));
+        if !self.due_statistics(wanted.collect()).is_empty() {
             return Ok(Attempt::Unfit(Unfit::ForEver));
         }
         // While the locks are waited for, definitions may change: then nothing is locked, and the statement is planned

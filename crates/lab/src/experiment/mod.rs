@@ -10,6 +10,7 @@ mod inserts;
 mod io;
 mod latches;
 mod limits;
+mod list;
 mod load;
 mod locks;
 mod operators;
@@ -28,6 +29,7 @@ use crate::error::Result;
 use crate::laboratory::Laboratory;
 use crate::limits::Limits;
 use crate::report::Report;
+pub use list::{experiment_named, experiments};
 pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
 pub(crate) use scan::{
     FormTables, clustered_plan, ensure_clustered, marks as scan_marks, notes as scan_notes, scan_plans,
@@ -71,33 +73,4 @@ pub trait Experiment: Sync {
             notes: Vec::new(),
         }
     }
-}
-
-/// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 18] {
-    [
-        &scan::ScanExperiment,
-        &cores::CoresExperiment,
-        &io::IoExperiment,
-        &files::FilesExperiment,
-        &extension::ExtensionExperiment,
-        &inserts::InsertsExperiment,
-        &updates::UpdatesExperiment,
-        &load::LoadExperiment,
-        &backup::BackupExperiment,
-        &reader::ReaderExperiment,
-        &star::StarExperiment,
-        &tpch::TpchExperiment,
-        &operators::OperatorsExperiment,
-        &ascending::AscendingExperiment,
-        &locks::LocksExperiment,
-        &latches::LatchesExperiment,
-        &hash::HashExperiment,
-        &limits::LimitsExperiment,
-    ]
-}
-
-/// The experiment with this name, ignoring case.
-pub fn experiment_named(name: &str) -> Option<&'static dyn Experiment> {
-    experiments().into_iter().find(|experiment| experiment.name().eq_ignore_ascii_case(name))
 }

@@ -55,10 +55,11 @@ pub fn grouping_few(
     let made = plan.transform_up(|node| {
         let Some(aggregation) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
         // DataFusion's operator soon notices that rows are passed on as cheaply as groups.
-        if expected(&node) * ROWS_OF_GROUP_MIN > expected(aggregation.input()) {
+        let groups = expected(&node);
+        if groups * ROWS_OF_GROUP_MIN > expected(aggregation.input()) {
             return Ok(Transformed::no(node));
         }
-        if let Some(shape) = GroupScanShape::of(aggregation).filter(|_| expected(&node) <= GROUPS_EXPECTED_MAX) {
+        if let Some(shape) = GroupScanShape::of(aggregation).filter(|_| groups <= GROUPS_EXPECTED_MAX) {
             return Ok(Transformed::yes(Arc::new(GroupScanExec::new(node, shape)) as Arc<dyn ExecutionPlan>));
         }
         let shape = Shape::of(aggregation).filter(|shape| !shape.keys.is_empty());
