@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs hobt and DuckDB, ClickHouse, PostgreSQL, SQLite and a plain loop in turn on the same work, and prints the ratios.
 
-    python3 bench/peers [--only scans|inserts|hashes|star|tpch|operators|exports|loads|why] [--rows N] [--scale F] [--pairs N] [--clickhouse]
+    python3 bench/peers [--only scans|inserts|hashes|star|tpch|operators|exports|loads|why|random] [--rows N] [--scale F] [--pairs N] [--clickhouse]
                          [--json FILE] [--data DIR] [--hobt PATH] [--self-test]
 
 README.md beside this file says what is measured, and how.
@@ -21,6 +21,7 @@ import hashes
 import inserts
 import loads
 import operators
+import random_queries
 import scans
 import self_test
 import star
@@ -41,6 +42,7 @@ COMPARISONS = {
     "exports": exports.run,
     "loads": loads.run,
     "why": why.run,
+    "random": random_queries.run,
 }
 
 
@@ -60,6 +62,9 @@ def arguments():
     parser.add_argument("--query-pairs", type=int, default=15, help="pairs of each query (default 15)")
     parser.add_argument("--tpch-pairs", type=int, default=5, help="pairs of each query of TPC-H and of each export (default 5)")
     parser.add_argument("--operator-pairs", type=int, default=5, help="pairs of each ordinary query (default 5)")
+    parser.add_argument("--queries", type=int, default=2_000, help="random queries (default 2,000)")
+    parser.add_argument("--seed", type=int, default=0, help="the first random query's seed; each next one has the next (default 0)")
+    parser.add_argument("--processes", type=int, help="processes that send random queries (default one for each processor)")
     parser.add_argument(
         "--clickhouse", action="store_true",
         help="ask ClickHouse, too, where SELECTs are timed: scans, star, tpch, operators (pip install chdb)",
@@ -76,13 +81,13 @@ def arguments():
         # As few as a build without optimization does within two minutes, as many as give each query some.
         parsed.rows, parsed.pairs, parsed.query_pairs, parsed.insert_rows = 70_000, 1, 2, 640
         parsed.hash_rows, parsed.hash_repeat, parsed.scale, parsed.tpch_pairs = 500_000, 6, 0.005, 1
-        parsed.operator_pairs = 1
+        parsed.operator_pairs, parsed.queries = 1, 300
     counts = (
         parsed.pairs, parsed.query_pairs, parsed.tpch_pairs, parsed.threads, parsed.hash_rows, parsed.hash_repeat, parsed.rows or 1,
-        parsed.operator_pairs,
+        parsed.operator_pairs, parsed.queries, parsed.processes or 1,
     )
-    if min(counts) < 1 or parsed.rows == 0 or parsed.insert_rows < 64:
-        parser.error("rows, pairs, repetitions and threads are at least 1, rows to insert 64")
+    if min(counts) < 1 or parsed.rows == 0 or parsed.insert_rows < 64 or parsed.seed < 0:
+        parser.error("rows, pairs, repetitions, queries, processes and threads are at least 1, rows to insert 64, a seed 0")
     if not 0.001 <= parsed.scale <= 1000:
         parser.error("the scale factor is between 0.001 and 1000")
     if not parsed.hobt.is_file():
@@ -145,6 +150,8 @@ def main():
         options.json.write_text(json.dumps(report, indent=2) + "\n")
     if options.self_test:
         self_test.check_report(report, comparisons(options), options.clickhouse)
+    if report.get("random_failures"):
+        sys.exit(f"bench/peers: {report['random_failures']} random queries failed")
 
 
 if __name__ == "__main__":

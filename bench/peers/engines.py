@@ -3,12 +3,14 @@
 ClickHouse, which need not be there, is in clickhouse.py.
 """
 
+import contextlib
 import csv
 import io
 import os
 import re
 import selectors
 import subprocess
+import threading
 import time
 
 import workload
@@ -84,14 +86,14 @@ class HobtProcess:
 
     name = "hobt"
 
-    def __init__(self, binary, folder, threads, arguments, timeout_s, database=DATABASE):
+    def __init__(self, binary, folder, threads, arguments, timeout_s, database=DATABASE, output="csv"):
         self.binary = binary
         self.threads = threads
         self.timeout_s = timeout_s
         self.batches = 0
         self.buffer = b""
         self.process = subprocess.Popen(
-            [str(binary), "sql", "--data", str(folder), "--format", "csv", *arguments],
+            [str(binary), "sql", "--data", str(folder), "--format", output, *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         self.selector = selectors.DefaultSelector()
@@ -111,6 +113,26 @@ class HobtProcess:
         if ERROR.search(printed):
             raise EngineError(f"hobt refused a batch:\n{batch}\n{printed}")
         return printed
+
+    def answers(self, batches):
+        """Sends batches in one piece; what each printed, errors included."""
+        marks = []
+        for _ in batches:
+            self.batches += 1
+            marks.append(f"done-{self.batches}")
+        text = "".join(f"{batch}\nGO\nPRINT '{mark}'\nGO\n" for batch, mark in zip(batches, marks)).encode()
+        # Both pipes are short: nobody may wait for one while the other is full.
+        writer = threading.Thread(target=self._write, args=(text,), daemon=True)
+        writer.start()
+        printed = [self._read_to(mark) for mark in marks]
+        writer.join()
+        return printed
+
+    def _write(self, text):
+        # Of a process that has ended the reader says what it printed.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self.process.stdin.write(text)
+            self.process.stdin.flush()
 
     def _read_to(self, mark):
         pattern = re.compile(rb"^[^\n]*\b" + mark.encode() + rb"\b[^\n]*\r?\n", re.MULTILINE)

@@ -4,12 +4,17 @@ import contextlib
 import io
 import math
 import sys
+from decimal import Decimal
+from random import Random
 
 import operators
 import tpch
 from clickhouse import literal, rows_of_clickhouse
 from engines import EngineError
 from measure import CLICKHOUSE_WARMING_RUNS, WARMING_RUNS, Measure, measure_pairs, summarize
+from random_queries.answer import Answer, read_hobt, same
+from random_queries.run import World, draw
+from random_queries.world import SEEDS_OF_A_WORLD
 
 # The ratios of each comparison, and those that `--clickhouse` adds.
 RATIOS = {
@@ -22,6 +27,7 @@ RATIOS = {
     "exports": ("csv_export", "csv_export_synced", "parquet_export", "parquet_export_synced"),
     "loads": ("csv_load", "parquet_load"),
     "why": (),
+    "random": (),
 }
 CLICKHOUSE_RATIOS = {
     "scans": ("count10_clickhouse", "maxsum_clickhouse"),
@@ -42,7 +48,19 @@ def check_report(report, comparisons, with_clickhouse):
     for name in sorted(found):
         if not (math.isfinite(report[name]) and (report[name] > 0 or name == "hash_ratio")):
             sys.exit(f"self-test: {name} is {report[name]}")
+    if "random" in comparisons:
+        _check_random_report(report)
     print("self-test: ok")
+
+
+def _check_random_report(report):
+    """Nearly all of the random queries were compared, with several answers of hobt for each."""
+    queries = report["random_queries"]
+    _equal("failures of random queries", report["random_failures"], 0)
+    if queries < 100 or report["random_undecided"] > queries / 20 or report["random_compared"] < queries * 0.9:
+        sys.exit(f"self-test: of {queries} random queries {report['random_compared']} were compared, {report['random_undecided']} failed")
+    if report["random_statements"] < 3 * queries:
+        sys.exit(f"self-test: {queries} random queries are only {report['random_statements']} statements")
 
 
 def check_parts():
@@ -51,6 +69,7 @@ def check_parts():
     _check_ratios()
     _check_disagreements()
     _check_dialects()
+    _check_random_queries()
 
 
 def _equal(what, found, wanted):
@@ -123,3 +142,32 @@ def _check_dialects():
         if tpch.query_for_clickhouse(number, tpch.script(number), 1) != tpch.query_for_duckdb(tpch.script(number), 1)
     ]
     _equal("the queries that are changed for ClickHouse", changed, sorted(tpch.CLICKHOUSE_CHANGES))
+
+
+def _check_random_queries():
+    """A seed gives one query, other orders of FROM keep its sources and conditions, and other answers are found."""
+    for seed in range(40):
+        world = World(seed // SEEDS_OF_A_WORLD)
+        statement = draw(seed, world)
+        _equal(f"random query {seed}, drawn again", draw(seed, world).written(), statement.written())
+        for tree in statement.froms:
+            turned = tree.turned(Random(seed))
+            for what, of in (("sources", lambda tree: [source.alias for source in tree.sources()]), ("words", words)):
+                _equal(f"{what} of random query {seed} in another order", sorted(of(turned)), sorted(of(tree)))
+    rows = read_hobt('{"c1":1,"c2":1.50,"c3":0.5}\n{"c1":null,"c2":0,"c3":-0.0}\n', ["int", "decimal", "float"])
+    theirs = Answer(((None, 0, 0.0), (1, Decimal("1.5"), 0.5)))
+    _equal("whether rows in any order are the same", [same(theirs, rows, False), same(theirs, rows, True)], [True, False])
+    first, second = theirs.rows
+    for other in ((first,), (first, first, second), (first, (1, Decimal("1.5"), 0.25)), ((1, 0, 0.0), second)):
+        _equal(f"whether {other} are the same", same(Answer(other), rows, False), False)
+    _equal("an error", read_hobt('{"c1":Msg 8115, Level 16, State 2, Server x, Line 1\nArithmetic overflow', ["int"]).error, "8115")
+
+
+def words(tree):
+    """What the conditions of a tree say."""
+    if not hasattr(tree, "kind"):
+        return []
+    condition = tree.condition.tsql if tree.condition else ""
+    for piece in ("(", ")", " AND "):
+        condition = condition.replace(piece, " ")
+    return words(tree.left) + words(tree.right) + condition.split()
