@@ -208,7 +208,9 @@ class Engines:
                 self.duckdb.run(statement)
 
     def open_hobt_again(self):
-        """After an end of the process: the tables are still there."""
+        """After an end of the process, or none of an answer: the tables are still there."""
+        # A process that hangs would leave who writes to it waiting.
+        self.hobt.process.kill()
         self.hobt.close()
         self.hobt = self._open_hobt()
 
