@@ -4,6 +4,7 @@ What stands in each FROM is kept as a tree, and the texts have a mark in its pla
 orders. Guesses of how many rows a join has keep queries small.
 """
 
+import math
 import re
 from typing import NamedTuple
 
@@ -54,6 +55,11 @@ class Statement(NamedTuple):
     @property
     def sources(self):
         return sum(len(tree.sources()) for tree in self.froms)
+
+    @property
+    def pairs(self):
+        """How many rows the worst order of joins makes."""
+        return max((math.prod(max(1, source.rows) for source in tree.sources()) for tree in self.froms), default=1)
 
     @property
     def is_joined(self):
@@ -585,8 +591,7 @@ class Queries(Expressions):
         kind = self.random.choice(kinds or [INT])
         one, other = self.column(kind, scope), self.column(kind, Scope(tree.values))
         if not other.text.refs or not fits(one, other):
-            other = one = self.column(INT, Scope(tree.values)) if not scope.of_kind(INT) else scope.of_kind(INT)[0]
-            other = tree.values[0] if tree.values[0].kind == INT else other
+            return self.plain_condition(scope)
         where = self.subquery_where(tree, scope, 35)
         if self.chance(12) and form < 9:
             group = say("SELECT {} FROM {} WHERE {} GROUP BY {} HAVING COUNT(*) > 1", other, self.mark(tree), where, other)

@@ -76,8 +76,7 @@ class Join(NamedTuple):
         sides, conditions = [], []
         collect_inner(self, sides, conditions)
         sides = [side.turned(random) for side in sides]
-        random.shuffle(sides)
-        return joined(sides, conditions)
+        return joined(shuffled(sides, conditions, random), conditions)
 
 
 def collect_inner(node, sides, conditions):
@@ -91,9 +90,31 @@ def collect_inner(node, sides, conditions):
         sides.append(node)
 
 
+def aliases_of(sides):
+    return {source.alias for side in sides for source in side.sources()}
+
+
+def shuffled(sides, conditions, random):
+    """The sides in another order, in which a condition joins each to those before it as far as possible: else all pairs of rows are made."""
+    all_aliases, waiting = aliases_of(sides), list(sides)
+    order = [waiting.pop(random.randrange(len(waiting)))]
+    while waiting:
+        seen = aliases_of(order)
+        near = [
+            side for side in waiting
+            if any(
+                condition.refs & all_aliases <= seen | aliases_of([side]) and condition.refs & seen and condition.refs & aliases_of([side])
+                for condition in conditions
+            )
+        ]
+        order.append(random.choice(near or waiting))
+        waiting = [side for side in waiting if side is not order[-1]]
+    return order
+
+
 def joined(sides, conditions):
     """Inner joins of the sides in their order, each condition at the first join that has all its sources."""
-    aliases = {source.alias for side in sides for source in side.sources()}
+    aliases = aliases_of(sides)
     left, waiting = sides[0], list(conditions)
     seen = {source.alias for source in left.sources()}
     for side in sides[1:]:
