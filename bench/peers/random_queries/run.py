@@ -1,7 +1,8 @@
 """Sends random queries to hobt and DuckDB, and compares the answers.
 
-Each query is sent to hobt with one worker, with all, in the written order of joins (FORCE ORDER) and with the sources of each FROM in another
-order. The first answer is compared with DuckDB's, the others with the first. Some queries go to hobt in one piece, so that the pipe costs little.
+Each query is sent to hobt with one worker, with all, and in one or two other orders of joins: the written one (FORCE ORDER), sources of each FROM
+exchanged, both. The first answer is compared with DuckDB's, the others with the first. Some queries go to hobt in one piece, so that the pipe
+costs little.
 """
 
 import multiprocessing
