@@ -1,5 +1,7 @@
 //! The results of binding: expressions with their types, and queries with their columns.
 
+use std::sync::Arc;
+
 use arrow::array::Array;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -8,7 +10,7 @@ use hobt_functions::value_to_array;
 use hobt_tsql::ast::SelectInto;
 use hobt_types::{Collation, SqlType, Value};
 
-use hobt_table::{Assumed, marked};
+use hobt_table::{Assumed, marked, parameter};
 use hobt_udf::sql_error_of;
 
 /// The precedence of an expression's collation.
@@ -86,6 +88,8 @@ pub struct BoundExpr {
     pub foldable: bool,
     /// What estimates assume instead of its value.
     pub assumed: Option<Assumed>,
+    /// The variable whose value it is, if the plan may be made for other values of it.
+    pub variable: Option<Arc<str>>,
     /// The kind of constant that it is in the text.
     pub constant: Constant,
     /// Its position in the text.
@@ -103,9 +107,16 @@ impl BoundExpr {
             literal: None,
             foldable: false,
             assumed: None,
+            variable: None,
             constant: Constant::No,
             position,
         }
+    }
+
+    /// The value of a variable, for other values of which the plan may be made too.
+    pub(crate) fn of_variable(self, name: &str) -> BoundExpr {
+        let name: Arc<str> = name.to_lowercase().into();
+        BoundExpr { expr: parameter(self.expr, &name), variable: Some(name), ..self }
     }
 
     /// A known value for which estimates assume something else.

@@ -9,7 +9,8 @@ use hobt_types::{Collation, SqlType, Value};
 use super::bound::{BoundExpr, Constant};
 use super::convert::{narrow_integer, unify};
 use super::folding::{self, Operands};
-use hobt_table::{Assumed, marked};
+use super::parameters;
+use hobt_table::{Assumed, marked, parameter};
 use hobt_udf::{Kernel, Operation};
 
 /// DataFusion's operator for a comparison, or for its negation.
@@ -38,17 +39,7 @@ fn operation_name(operator: Operator) -> &'static str {
 
 /// The bytes by which a text compares.
 fn text_key(bound: &BoundExpr, collation: Collation) -> Expr {
-    let of_text = |text: &str| {
-        let mut key = Vec::new();
-        collation.sort_key(text, &mut key);
-        key
-    };
-    let known = |value: &Value| match value {
-        Value::Null => Some(ScalarValue::BinaryView(None)),
-        Value::Text(text) => Some(ScalarValue::BinaryView(Some(of_text(text)))),
-        _ => None,
-    };
-    key_of(bound, known, Operation::SortKey(collation))
+    key_of(bound, |value| parameters::text_key(value, collation), Operation::SortKey(collation))
 }
 
 /// The key of a value, if `known` can compute it; otherwise the call of `operation` that computes it.
@@ -56,10 +47,14 @@ fn key_of(bound: &BoundExpr, known: impl Fn(&Value) -> Option<ScalarValue>, oper
     let Some(value) = bound.literal.as_ref().and_then(&known) else {
         return Kernel::call(operation, vec![bound.expr.clone()], bound.position);
     };
-    match &bound.assumed {
+    let literal = match &bound.assumed {
         None => Expr::Literal(value, None),
         Some(Assumed::Value(assumed)) => marked(value, known(assumed).as_ref()),
         Some(Assumed::Unknown) => marked(value, None),
+    };
+    match &bound.variable {
+        Some(name) => parameter(literal, &parameters::key_name(name, &operation)),
+        None => literal,
     }
 }
 
@@ -75,14 +70,7 @@ pub(super) fn key(bound: &BoundExpr) -> Expr {
 /// The bytes by which a `varbinary` compares. The shorter of two values counts as padded with zeros, so trailing zeros
 /// are removed.
 fn binary_key(bound: &BoundExpr) -> Expr {
-    let known = |value: &Value| match value {
-        Value::Null => Some(ScalarValue::BinaryView(None)),
-        Value::Binary(bytes) => {
-            Some(ScalarValue::BinaryView(Some(hobt_functions::sort_keys::binary_key(bytes).to_vec())))
-        }
-        _ => None,
-    };
-    key_of(bound, known, Operation::BinaryKey)
+    key_of(bound, parameters::binary_key, Operation::BinaryKey)
 }
 
 /// The error if `time` is combined with a type that has a date.

@@ -69,6 +69,7 @@ fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> 
         literal: None,
         foldable: false,
         assumed: None,
+        variable: None,
         constant: Constant::No,
         position: bound.position,
     })

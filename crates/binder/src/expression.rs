@@ -131,10 +131,11 @@ impl Binder<'_> {
             if !matches!(site.clause, Clause::Where | Clause::On) {
                 return Ok(known);
             }
-            return match self.resolver.assumed(&name.value).map_err(|error| error.at(name.position))? {
-                Some(assumed) => known.assuming(assumed),
-                None => Ok(known),
+            let known = match self.resolver.assumed(&name.value).map_err(|error| error.at(name.position))? {
+                Some(assumed) => known.assuming(assumed)?,
+                None => known,
             };
+            return Ok(if self.options.names_variables { known.of_variable(&name.value) } else { known });
         }
         Err(errors::UNDECLARED_VARIABLE.with([&name.value]).at(name.position))
     }

@@ -45,6 +45,7 @@ mod literal;
 mod merge;
 mod module;
 mod next_value;
+mod parameters;
 mod query;
 mod resolver;
 mod row_by_row;
@@ -87,6 +88,7 @@ pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
 pub use data_type::{TypePlace, collation_of, sql_type};
 pub use extent::STACK_BYTES;
+pub use parameters::{parameter_value, variable_of};
 pub use hints::{PermittedJoins, QueryHints, valid_use_hints};
 pub use insert::{InsertTarget, TargetColumn};
 pub use merge::BoundMerge;
@@ -114,6 +116,9 @@ pub struct BindOptions {
     /// Whether variables stay names in the bound expression, so that it can be evaluated with other values later
     /// ([`Formula`]). Expressions that are valid only now are then refused.
     pub keeps_variables: bool,
+    /// Whether constants that are values of variables carry their names in WHERE and ON, so that the plan can be made
+    /// again for other values ([`parameter_value`]).
+    pub names_variables: bool,
     /// The join method that `OPTION` asks for.
     pub join_way: JoinWay,
     /// The join methods that `OPTION` leaves to joins with a hint of their own.
@@ -131,6 +136,7 @@ impl Default for BindOptions {
             max_recursion: 100,
             wants_equations: false,
             keeps_variables: false,
+            names_variables: false,
             join_way: JoinWay::Free,
             permitted_joins: PermittedJoins::default(),
             keeps_order: false,

@@ -106,6 +106,8 @@ pub struct DatabaseOptions {
     pub is_verified_clone: bool,
     /// `TARGET_RECOVERY_TIME`.
     pub target_recovery_time: TargetRecoveryTime,
+    /// `PARAMETERIZATION FORCED`: statements that differ in constants only are one in the plan store.
+    pub is_parameterization_forced: bool,
     /// `HOBT_FILL`: what weights the files of a filegroup.
     pub fill: Fill,
 }
@@ -115,16 +117,18 @@ pub struct DatabaseOptions {
 pub struct TargetRecoveryTime(u32);
 
 /// The bits of the boot page that hold it.
-const TARGET_BITS: u32 = 18;
+const TARGET_BITS: u32 = 17;
 const TARGET_PLACE: u32 = 13;
+/// The last bit but one: whether statements are parameterised.
+const FORCED_PLACE: u32 = 30;
 /// The last bit: whether files are weighted by throughput.
 const FILL_PLACE: u32 = 31;
-const _: () = assert!(TARGET_PLACE + TARGET_BITS == FILL_PLACE && FILL_PLACE + 1 == u32::BITS);
+const _: () = assert!(TARGET_PLACE + TARGET_BITS == FORCED_PLACE && FORCED_PLACE + 2 == u32::BITS);
 /// SQL Server's default.
 const TARGET_SECONDS_DEFAULT: u32 = 60;
 
 impl TargetRecoveryTime {
-    /// A time of this many seconds, at most three days.
+    /// A time of this many seconds, at most 36 hours.
     pub const fn of(seconds: u32) -> TargetRecoveryTime {
         let longest = (1 << TARGET_BITS) - 1;
         TargetRecoveryTime(if seconds < longest { seconds } else { longest })
@@ -153,7 +157,8 @@ impl Default for TargetRecoveryTime {
 
 impl DatabaseOptions {
     /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1 |
-    /// statistics 5 | clone 1 | verified clone 1 | target recovery time 18 | fill 1.
+    /// statistics 5 | clone 1 | verified clone 1 | target recovery time 17 |
+    /// forced parameterisation 1 | fill 1.
     pub(crate) fn encode(self) -> u32 {
         u32::from(self.recovery_model.number() % 3)
             | u32::from(self.delayed_durability.number()) << 2
@@ -163,6 +168,7 @@ impl DatabaseOptions {
             | u32::from(self.is_clone) << 11
             | u32::from(self.is_verified_clone) << 12
             | self.target_recovery_time.encode() << TARGET_PLACE
+            | u32::from(self.is_parameterization_forced) << FORCED_PLACE
             | u32::from(self.fill == Fill::Throughput) << FILL_PLACE
     }
 
@@ -179,6 +185,7 @@ impl DatabaseOptions {
             is_clone: bits >> 11 & 1 != 0,
             is_verified_clone: bits >> 12 & 1 != 0,
             target_recovery_time: TargetRecoveryTime::decode(bits >> TARGET_PLACE),
+            is_parameterization_forced: bits >> FORCED_PLACE & 1 != 0,
             fill: if bits >> FILL_PLACE == 0 { Fill::FreeSpace } else { Fill::Throughput },
         }
     }
@@ -209,17 +216,18 @@ mod tests {
                         is_clone,
                         is_verified_clone,
                         target_recovery_time: TargetRecoveryTime::of(if has_log_chain { 90 } else { 0 }),
+                        is_parameterization_forced: is_read_only,
                         fill: if is_clone { Fill::Throughput } else { Fill::FreeSpace },
                     };
                     assert_eq!(DatabaseOptions::decode(options.encode()), options);
                 }
             }
         }
-        for seconds in [0, 1, 59, 60, 61, 262_143, u32::MAX] {
+        for seconds in [0, 1, 59, 60, 61, 131_071, u32::MAX] {
             let target_recovery_time = TargetRecoveryTime::of(seconds);
             let options = DatabaseOptions { target_recovery_time, ..DatabaseOptions::default() };
             assert_eq!(DatabaseOptions::decode(options.encode()), options);
-            assert_eq!(target_recovery_time.seconds(), seconds.min(262_143));
+            assert_eq!(target_recovery_time.seconds(), seconds.min(131_071));
         }
         for bits in (0..1 << 14).chain((0..1 << 14).map(|bits| bits << 18)) {
             let options = DatabaseOptions::decode(bits);

@@ -170,6 +170,7 @@ impl Interpreter<'_> {
         if keeps && let Some(planned) = self.plan_again(run, finish)? {
             return Ok(planned);
         }
+        let options = BindOptions { names_variables: keeps, ..options };
         let mut has_statistics = false;
         loop {
             let (query, standing) = self.bind_and_lock(run, options, bind)?;
@@ -183,7 +184,9 @@ impl Interpreter<'_> {
                 has_statistics = true;
                 continue;
             }
-            if let Some(mut planned) = planning.physical(finish, keeps)? {
+            let compared = self.compared_plan();
+            let other = compared.as_ref().map(|kept| &kept.query);
+            if let Some(mut planned) = planning.physical(finish, keeps, other)? {
                 self.keep_for_reuse(run, &mut planned, standing);
                 return Ok(planned);
             }

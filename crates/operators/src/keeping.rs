@@ -6,13 +6,18 @@
 //! Leaves to others: which operators are kept, and the walk through a plan (`kept`).
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use hobt_table::{KeptTable, TableRead};
+use hobt_table::{KeptTable, NameCounts, ParameterValues, TableRead};
+
+/// With other values of its parameters, a plan is made anew if a leaf is then expected to give more rows than this, and
+/// this many times as many as it was planned for; or the other way round.
+const OTHER_ROWS: f64 = 10_000.0;
+const OTHER_TIMES: f64 = 8.0;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Shared = Arc<dyn Any + Send + Sync>;
@@ -28,6 +33,11 @@ pub(crate) struct Keeping {
     shared: Vec<Shared>,
     /// Whether a table cannot be kept.
     has_failed: bool,
+    /// How often each parameter occurs in conditions of leaves, and in filters.
+    of_leaves: NameCounts,
+    of_filters: NameCounts,
+    /// Whether values of parameters are in other places too.
+    has_others: bool,
 }
 
 impl Keeping {
@@ -68,6 +78,33 @@ impl Keeping {
         !self.has_failed
     }
 
+    /// Notes the parameters in the conditions of a leaf.
+    pub(crate) fn note_leaf(&mut self, names: NameCounts) {
+        names.into_iter().for_each(|(name, count)| *self.of_leaves.entry(name).or_default() += count);
+    }
+
+    /// Notes the parameters in a filter.
+    pub(crate) fn note_filter(&mut self, names: NameCounts) {
+        names.into_iter().for_each(|(name, count)| *self.of_filters.entry(name).or_default() += count);
+    }
+
+    /// Notes that values of parameters are in an operator which is not made for others.
+    pub(crate) fn note_others(&mut self) {
+        self.has_others = true;
+    }
+
+    /// How often each parameter occurs, if its every condition is that of a leaf and is tested above it. Otherwise a
+    /// rule has made something else of a condition.
+    pub(crate) fn parameters(&self) -> NameCounts {
+        let is_known = !self.has_others && self.of_leaves == self.of_filters;
+        if is_known { self.of_leaves.clone() } else { NameCounts::new() }
+    }
+
+    /// The tables as the statement reads them.
+    pub(crate) fn reads(&self) -> Vec<Arc<TableRead>> {
+        self.tables.iter().map(|(read, _)| Arc::clone(read)).collect()
+    }
+
     /// The tables, and how many sorts and how much shared state there is.
     pub(crate) fn into_parts(self) -> (Vec<KeptTable>, usize, usize) {
         (self.tables.into_iter().map(|(_, kept)| kept).collect(), self.sorts.len(), self.shared.len())
@@ -77,14 +114,52 @@ impl Keeping {
 /// What a plan that is being made has so far.
 pub(crate) struct Making<'k> {
     tables: &'k [Arc<TableRead>],
+    /// The values of parameters, if they are others than the plan was made for.
+    values: Option<&'k ParameterValues>,
+    /// Whether the plan is not the one for these values.
+    is_refused: Cell<bool>,
     sorts: RefCell<Vec<Option<Arc<dyn PhysicalExpr>>>>,
     shared: RefCell<Vec<Option<Shared>>>,
 }
 
 impl<'k> Making<'k> {
     /// Of these tables, with so many sorts and so much shared state.
-    pub(crate) fn new(tables: &'k [Arc<TableRead>], sorts: usize, shared: usize) -> Making<'k> {
-        Making { tables, sorts: RefCell::new(vec![None; sorts]), shared: RefCell::new(vec![None; shared]) }
+    pub(crate) fn new(
+        tables: &'k [Arc<TableRead>],
+        values: Option<&'k ParameterValues>,
+        sorts: usize,
+        shared: usize,
+    ) -> Making<'k> {
+        let (sorts, shared) = (RefCell::new(vec![None; sorts]), RefCell::new(vec![None; shared]));
+        Making { tables, values, is_refused: Cell::new(false), sorts, shared }
+    }
+
+    /// The values of parameters, if they are others than the plan was made for.
+    pub(crate) fn values(&self) -> Option<&'k ParameterValues> {
+        self.values
+    }
+
+    /// The end of the attempt to make the plan for other values, which need another plan.
+    pub(crate) fn refusal(&self) -> DataFusionError {
+        self.is_refused.set(true);
+        internal_datafusion_err!("other values need another plan")
+    }
+
+    /// Whether [`Making::refusal`] was asked for.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.get()
+    }
+
+    /// A leaf for other values, if it is of the kind that the plan has.
+    pub(crate) fn fitting<'p, T: ExecutionPlan>(&self, leaf: &'p Plan) -> Result<&'p T> {
+        leaf.downcast_ref::<T>().ok_or_else(|| self.refusal())
+    }
+
+    /// Refuses if a leaf is expected to give so many more rows than the plan was made for, or so many fewer, that
+    /// another plan may be better.
+    pub(crate) fn check_rows(&self, planned: f64, now: f64) -> Result<()> {
+        let is_other = |few: f64, many: f64| many > OTHER_ROWS && many > OTHER_TIMES * few;
+        if is_other(planned, now) || is_other(now, planned) { Err(self.refusal()) } else { Ok(()) }
     }
 
     /// All tables.

@@ -32,6 +32,7 @@ mod join_types;
 mod keeping;
 mod kept;
 mod key_codes;
+mod leaf_parameters;
 mod lock_rows;
 mod memory;
 mod new_keys;
@@ -85,6 +86,7 @@ pub use insert::{
 pub use join_conditions::{all_conditions, of_nullable};
 pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped, TopFilter};
 pub use kept::{KeptPlan, KeptUse};
+pub use leaf_parameters::{LeafParameters, PlanLeaf};
 pub use lock_rows::{LockRowsExec, LockRowsSettings};
 pub use memory::Cancelled;
 pub use memory::{

@@ -37,6 +37,7 @@ use parking_lot::Mutex;
 use super::inputs::without_inputs;
 use super::join_filter::{KeptTop, LeafFilter, Sieve, TopFilter};
 use super::keeping::{Keeping, Recipe};
+use super::leaf_parameters::LeafParameters;
 use super::places::PlaceBuilder;
 use super::turn::{self, Turn};
 use builder::BatchBuilder;
@@ -78,6 +79,8 @@ pub struct ScanExec {
     filters: Vec<LeafFilter>,
     /// The filters of sorts above of which few rows are wanted.
     tops: Vec<TopFilter>,
+    /// Its conditions, if they have parameters.
+    parameters: Option<Arc<LeafParameters>>,
     /// Where the plan shows it.
     mark: NodeMark,
 }
@@ -124,8 +127,20 @@ impl ScanExec {
             filters,
             tops: Vec::new(),
             estimated: None,
+            parameters: None,
             mark: NodeMark::default(),
         }
+    }
+
+    /// Sets its conditions, if they have parameters.
+    #[must_use]
+    pub fn parameterized(self, parameters: Option<Arc<LeafParameters>>) -> ScanExec {
+        ScanExec { parameters, ..self }
+    }
+
+    /// Whether its conditions have parameters.
+    pub(crate) fn has_parameters(&self) -> bool {
+        self.parameters.is_some()
     }
 
     /// Notes a missing index in which this could be a seek.
@@ -175,8 +190,8 @@ impl ScanExec {
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
         let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
         let fresh = fresh.matching(Arc::clone(&self.texts));
-        let (estimated, mark) = (self.estimated.clone(), self.mark.clone());
-        ScanExec { sifts: self.sifts, estimated, mark, ..fresh.knowing(Arc::clone(&self.predicates)) }
+        let (estimated, parameters, mark) = (self.estimated.clone(), self.parameters.clone(), self.mark.clone());
+        ScanExec { sifts: self.sifts, estimated, parameters, mark, ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
 
     /// How it is made again for another execution. `None` if it has the condition of a sort that is not above it.
@@ -186,19 +201,31 @@ impl ScanExec {
         let top = |top: &TopFilter| Some((keeping.sort(&top.condition)?, top.kept()));
         let tops: Vec<_> = self.tops.iter().map(top).collect::<Option<_>>()?;
         let estimated = self.estimated.as_ref().map(|known| KeptEstimate::of(known, &mut |of| keeping.table(of)));
+        let rows = self.estimated.as_ref().map_or(0.0, |known| known.rows);
         let (projection, schema, properties) =
             (self.projection.clone(), Arc::clone(&self.schema), Arc::clone(&self.properties));
         let (partitions, missing, sifts) = (Arc::clone(&self.partitions), self.missing.clone(), self.sifts);
         let (predicates, texts) = (Arc::clone(&self.predicates), Arc::clone(&self.texts));
+        let parameters = self.parameters.clone();
+        parameters.iter().for_each(|parameters| keeping.note_leaf(parameters.names()));
         Some(Box::new(move |making, _| {
             let table = Arc::clone(making.table(table)?);
             let top = |(sort, top): &(usize, KeptTop)| Ok(top.with(making.sort(*sort)?));
+            let filters = filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?;
+            let tops = tops.iter().map(top).collect::<Result<_>>()?;
+            let properties = Arc::clone(&properties);
+            if let Some((parameters, values)) = parameters.as_ref().zip(making.values()) {
+                let fresh = parameters.planned(&table, &projection, values)?;
+                let fresh = making.fitting::<ScanExec>(&fresh)?;
+                making.check_rows(rows, fresh.estimated.as_ref().map_or(0.0, |known| known.rows))?;
+                return Ok(Arc::new(ScanExec { properties, sifts, filters, tops, ..fresh.unstarted() }) as Arc<_>);
+            }
             Ok(Arc::new(ScanExec {
                 run: Arc::clone(table.run()),
                 table,
                 projection: projection.clone(),
                 schema: Arc::clone(&schema),
-                properties: Arc::clone(&properties),
+                properties,
                 started: Mutex::new(None),
                 partitions: Arc::clone(&partitions),
                 missing: missing.clone(),
@@ -206,8 +233,9 @@ impl ScanExec {
                 texts: Arc::clone(&texts),
                 estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
                 sifts,
-                filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
-                tops: tops.iter().map(top).collect::<Result<_>>()?,
+                filters,
+                tops,
+                parameters: None,
                 mark: NodeMark::default(),
             }))
         }))

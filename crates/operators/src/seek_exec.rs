@@ -40,6 +40,7 @@ use hobt_txn::IoCounts;
 use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
 use super::keeping::{Keeping, Recipe};
+use super::leaf_parameters::LeafParameters;
 use super::scan_exec::batch_bytes;
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
@@ -74,6 +75,8 @@ pub struct SeekExec {
     limit: Option<usize>,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
+    /// Its conditions, if they have parameters.
+    parameters: Option<Arc<LeafParameters>>,
     /// Where the plan shows it.
     mark: NodeMark,
     profile: OnceLock<Arc<OperatorProfile>>,
@@ -215,9 +218,30 @@ impl SeekExec {
             estimated,
             limit,
             filters,
+            parameters: None,
             mark,
             profile,
         }
+    }
+
+    /// Sets its conditions, if they have parameters.
+    #[must_use]
+    pub fn parameterized(self, parameters: Option<Arc<LeafParameters>>) -> SeekExec {
+        SeekExec { parameters, ..self }
+    }
+
+    /// Whether its conditions have parameters.
+    pub(crate) fn has_parameters(&self) -> bool {
+        self.parameters.is_some()
+    }
+
+    /// Whether each output partition reads all ranges of one tree.
+    fn is_whole(&self) -> bool {
+        let ranges = 0..self.path.ranges.len();
+        let is_of = |(tree, shares): (usize, &Vec<Share>)| {
+            matches!(shares.as_slice(), [share] if share.tree == tree && share.ranges == ranges)
+        };
+        self.parts.len() == self.path.trees.len() && self.parts.iter().enumerate().all(is_of)
     }
 
     /// A copy with one more filter of a join.
@@ -235,8 +259,30 @@ impl SeekExec {
             (self.projection.clone(), Arc::clone(&self.schema), Arc::clone(&self.properties));
         let (direction, limit) = (self.direction, self.limit);
         let (parts, predicates) = (Arc::clone(&self.parts), Arc::clone(&self.predicates));
+        let rows = self.estimated.as_ref().map_or(0.0, |known| known.rows);
+        let shape = (self.path.index, self.path.trees.len(), self.path.ranges.len(), self.path.covers);
+        // Ranges that are divided among workers are divided by what is in them.
+        let parameters = self.parameters.clone().filter(|_| self.is_whole());
+        parameters.iter().for_each(|parameters| keeping.note_leaf(parameters.names()));
         Box::new(move |making, _| {
             let table = Arc::clone(making.table(table)?);
+            if let Some((parameters, values)) = parameters.as_ref().zip(making.values()) {
+                let fresh = parameters.planned(&table, &projection, values)?;
+                let fresh = making.fitting::<SeekExec>(&fresh)?;
+                let path = &fresh.path;
+                if (path.index, path.trees.len(), path.ranges.len(), path.covers) != shape {
+                    return Err(making.refusal());
+                }
+                making.check_rows(rows, fresh.estimated.as_ref().map_or(0.0, |known| known.rows))?;
+                return Ok(Arc::new(SeekExec {
+                    direction,
+                    properties: Arc::clone(&properties),
+                    parts: Arc::clone(&parts),
+                    limit,
+                    filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
+                    ..fresh.unstarted()
+                }) as Arc<_>);
+            }
             let path = Arc::new(path.open(table.database(), table.table()).map_err(external)?);
             Ok(Arc::new(SeekExec {
                 table,
@@ -250,6 +296,7 @@ impl SeekExec {
                 estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
                 limit,
                 filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
+                parameters: None,
                 mark: NodeMark::default(),
                 profile: OnceLock::new(),
             }))
@@ -280,6 +327,7 @@ impl SeekExec {
             estimated: self.estimated.clone(),
             limit: self.limit,
             filters: Vec::new(),
+            parameters: self.parameters.clone(),
             mark: self.mark.clone(),
             profile: OnceLock::new(),
         }

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::prelude::SessionConfig;
 use hobt_base::{DatabaseId, SqlError};
-use hobt_binder::ResultColumn;
+use hobt_binder::{ResultColumn, variable_of};
 use hobt_catalog::{Statistics, Table};
 use hobt_operators::{Executor, KeptPlan, MemoryWish, Sizes};
-use hobt_table::{KeptTable, StatementRun, TableRead, WantedColumn};
+use hobt_table::{KeptTable, ParameterValues, Parameters, StatementRun, TableRead, WantedColumn};
 
 use crate::prepare::{BATCH_ROWS, FinishPlan, PhysicalPlan, Planned, for_run};
 
@@ -45,6 +46,10 @@ pub struct KeptQuery {
     statistics: Vec<(DatabaseId, Arc<Table>, Arc<Statistics>)>,
     /// The most rows that one of its sorts keeps in memory.
     sorted_first: usize,
+    /// Its parameters. None if it can be made for these values alone.
+    parameters: Parameters,
+    /// The plan as DataFusion shows it, with these values. Empty if it has no parameters.
+    shown: String,
 }
 
 /// What planning has found out, as far as it outlives its statement.
@@ -60,6 +65,8 @@ pub(crate) struct Found<'p> {
     pub(crate) expected: Vec<f64>,
     pub(crate) wanted: Vec<WantedColumn>,
     pub(crate) sorted_first: usize,
+    pub(crate) parameters: Parameters,
+    pub(crate) shown: String,
 }
 
 impl KeptQuery {
@@ -81,7 +88,26 @@ impl KeptQuery {
             wish: found.wish,
             expected: found.expected,
             sorted_first: found.sorted_first,
+            parameters: found.parameters,
+            shown: found.shown,
         }
+    }
+
+    /// The values of its parameters, by the names of the literals for them.
+    pub fn parameters(&self) -> &ParameterValues {
+        &self.parameters.values
+    }
+
+    /// How often the query reads a variable, in lower case, as a parameter.
+    pub fn reads_of(&self, variable: &str) -> usize {
+        let of = self.parameters.counts.iter().filter(|(name, _)| variable_of(name) == variable);
+        of.map(|(_, count)| count).sum()
+    }
+
+    /// Whether `plan`, which was planned for other values of the parameters, is this one but for these.
+    pub(crate) fn is_made_alike(&self, plan: &KeptPlan, tables: &[Arc<TableRead>]) -> Result<bool, SqlError> {
+        let made = plan.made(tables, Some(&self.parameters.values))?;
+        Ok(made.is_some_and(|made| shown(&made) == self.shown))
     }
 
     /// The tables that it reads.
@@ -104,8 +130,9 @@ impl KeptQuery {
         OPERATOR_BYTES * (self.plan.operators() + self.plan.tables().len()) as u64
     }
 
-    /// The query for the statement `run`, which reads `tables`. `None` if the statement has another degree of
-    /// parallelism or less memory than this was planned for, or another one uses a plan that serves one at a time.
+    /// The query for the statement `run`, which reads `tables`; `values` are those of parameters that are not as in the
+    /// plan. `None` if the statement has another degree of parallelism or less memory than this was planned for, if the
+    /// values need another plan, or another statement uses a plan that serves one at a time.
     ///
     /// # Errors
     /// If an index cannot be opened; those of `finish`.
@@ -114,6 +141,7 @@ impl KeptQuery {
         executor: &Executor,
         run: &Arc<StatementRun>,
         tables: &[Arc<TableRead>],
+        values: &ParameterValues,
         finish: FinishPlan<'_>,
     ) -> Result<Option<Planned>, SqlError> {
         if run.degree() != self.degree {
@@ -130,13 +158,16 @@ impl KeptQuery {
         if self.is_serial {
             run.make_serial();
         }
-        let plan = finish(self.plan.made(tables)?)?;
+        let made = self.plan.made(tables, (!values.is_empty()).then_some(values))?;
+        let Some(plan) = made else { return Ok(None) };
+        let plan = finish(plan)?;
         let expected = RefCell::new(self.expected.iter());
         let plan = for_run(plan, run, &|_| expected.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
         let least_bytes = self.sizes.least_bytes(&self.wish, self.config.batch_size(), self.width);
         let (columns, wish) = (Arc::clone(&self.columns), self.wish);
         let task = task_of(&self.config, executor.runtime());
-        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept: None, in_use: Some(in_use) }))
+        let (kept, in_use) = (None, Some(in_use));
+        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept, is_alike: None, in_use }))
     }
 }
 
@@ -145,6 +176,11 @@ fn task_of(config: &SessionConfig, runtime: &Arc<RuntimeEnv>) -> TaskContext {
     let (scalar, higher_order, aggregate, window) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
     let runtime = Arc::clone(runtime);
     TaskContext::new(None, String::new(), config.clone(), scalar, higher_order, aggregate, window, runtime)
+}
+
+/// A plan as DataFusion shows it, with constants.
+pub(crate) fn shown(plan: &PhysicalPlan) -> String {
+    displayable(plan.as_ref()).indent(true).to_string()
 }
 
 /// The most rows that a sort of a plan keeps in memory.

@@ -24,13 +24,13 @@ use hobt_operators::{
     grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling,
     spilling_windows, without_role,
 };
-use hobt_table::{PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
+use hobt_table::{Parameters, PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
 use hobt_udf::sql_error_of;
 
 use crate::expected::Expectations;
 use crate::explain::memory_wish;
 use crate::index_join::believes_few_rows;
-use crate::kept_query::{Found, KeptQuery, sorted_first};
+use crate::kept_query::{Found, KeptQuery, shown, sorted_first};
 use crate::large_top::sort_large_tops;
 use crate::plan_rows::plan_rows;
 use crate::session::{optimize, session_config, session_state};
@@ -59,6 +59,7 @@ pub struct Planning {
     /// Of the optimiser; the first physical plan is made with it.
     session: Option<SessionState>,
     optimized: LogicalPlan,
+    parameters: Parameters,
 }
 
 impl Planning {
@@ -82,9 +83,9 @@ impl Planning {
                 .and_then(LogicalPlanBuilder::build)
                 .map_err(sql_error_of)?,
         };
-        let optimized = optimize(&plan, &session)?;
+        let (optimized, parameters) = optimize(&plan, &session)?;
         let (degree, executor, run) = (run.degree(), Arc::clone(executor), Arc::clone(run));
-        Ok(Planning { degree, executor, run, options, query, sizes, session: Some(session), optimized })
+        Ok(Planning { degree, executor, run, options, query, sizes, session: Some(session), optimized, parameters })
     }
 
     /// The columns whose statistics its estimates want.
@@ -93,11 +94,17 @@ impl Planning {
     }
 
     /// Makes the physical plan, which `finish` completes, and with `keeps` what can be kept of it. `None` if the plan
-    /// reads a whole table that must be locked as a whole for that: the query has to be bound again.
+    /// reads a whole table that must be locked as a whole for that: the query has to be bound again. Also finds out
+    /// whether the plan is that of `other` but for the values of its parameters.
     ///
     /// # Errors
     /// The planner's errors, as the user sees them.
-    pub fn physical(mut self, finish: FinishPlan<'_>, keeps: bool) -> Result<Option<Planned>, SqlError> {
+    pub fn physical(
+        mut self,
+        finish: FinishPlan<'_>,
+        keeps: bool,
+        other: Option<&KeptQuery>,
+    ) -> Result<Option<Planned>, SqlError> {
         let (mut plan, mut session) = self.physical_for(self.sizes)?;
         let mut sizes = self.sizes;
         if self.run.degree() > 1 && believes_few_rows(&plan) {
@@ -116,7 +123,19 @@ impl Planning {
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
         // What a table that is locked as a whole was read by is not what the next execution begins with.
         let keeps = keeps && self.query.is_cacheable && !self.run.asks_for_whole();
-        let kept = if keeps { KeptPlan::of(&plan).map(|kept| (kept, sorted_first(&plan))) } else { None };
+        let kept = if keeps { KeptPlan::of(&plan) } else { None };
+        let is_alike = match (&kept, other) {
+            (Some((kept, tables)), Some(other)) => Some(other.is_made_alike(kept, tables)?),
+            (None, Some(_)) => Some(false),
+            (_, None) => None,
+        };
+        let kept = kept.map(|(kept, _)| {
+            let occur = |(name, count): (&String, &usize)| kept.parameters().get(name).is_some_and(|in_plan| in_plan >= count);
+            let has_all = self.parameters.counts.iter().all(occur);
+            let parameters = if has_all { std::mem::take(&mut self.parameters) } else { Parameters::default() };
+            let text = if parameters.values.is_empty() { String::new() } else { shown(&plan) };
+            (kept, sorted_first(&plan), parameters, text)
+        });
         // Operators above the query's plan need memory too.
         let plan = finish(plan)?;
         let wish = memory_wish(&plan);
@@ -129,7 +148,7 @@ impl Planning {
         })?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         let columns: Arc<[ResultColumn]> = self.query.columns.as_slice().into();
-        let kept = kept.map(|(plan, sorted_first)| {
+        let kept = kept.map(|(plan, sorted_first, parameters, shown)| {
             let (config, run, degree) = (session.config(), self.run.as_ref(), self.degree);
             let (expected, wanted) = (expected.into_inner(), self.wanted_columns());
             let columns = &columns;
@@ -145,9 +164,12 @@ impl Planning {
                 expected,
                 wanted,
                 sorted_first,
+                parameters,
+                shown,
             })
         });
-        Ok(Some(Planned { columns, plan, task: TaskContext::from(&session), wish, least_bytes, kept, in_use: None }))
+        let task = TaskContext::from(&session);
+        Ok(Some(Planned { columns, plan, task, wish, least_bytes, kept, is_alike, in_use: None }))
     }
 
     /// The physical plan, and the session that made it.
@@ -213,6 +235,8 @@ pub struct Planned {
     pub(crate) least_bytes: u64,
     /// What can be kept of it.
     pub(crate) kept: Option<KeptQuery>,
+    /// Whether it is the plan of another execution but for the values of parameters, if it was compared.
+    pub(crate) is_alike: Option<bool>,
     /// Its use of a kept plan.
     pub(crate) in_use: Option<KeptUse>,
 }
@@ -221,6 +245,11 @@ impl Planned {
     /// The plan.
     pub fn plan(&self) -> &PhysicalPlan {
         &self.plan
+    }
+
+    /// Whether it is the plan of another execution but for the values of parameters, if it was compared.
+    pub fn is_alike(&self) -> Option<bool> {
+        self.is_alike
     }
 
     /// Takes what can be kept of it for other executions.

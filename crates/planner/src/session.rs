@@ -33,7 +33,7 @@ use crate::sort_again::SortAgainRule;
 use crate::table_scan::Planner;
 use crate::top_filter::TopFilterRule;
 use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
-use hobt_table::{JoinWay, fold_assumed};
+use hobt_table::{JoinWay, Parameters, fold_assumed, with_parameters};
 use hobt_udf::sql_error_of;
 
 /// A build side of up to so many bytes is read by one worker and shared by all. Above it both sides are spread by the
@@ -131,11 +131,12 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .build()
 }
 
-/// The optimised form of a bound plan.
+/// The optimised form of a bound plan, and its parameters.
 ///
 /// # Errors
 /// Those of rules that fail; "not supported" for a correlation that no rule turns into a join.
-pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan, SqlError> {
+pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<(LogicalPlan, Parameters), SqlError> {
     let known = fold_assumed(plan).map_err(sql_error_of)?;
-    state.optimize(known.as_ref().unwrap_or(plan)).map_err(sql_error_of)
+    let (plan, parameters) = with_parameters(known.unwrap_or_else(|| plan.clone())).map_err(sql_error_of)?;
+    Ok((state.optimize(&plan).map_err(sql_error_of)?, parameters))
 }

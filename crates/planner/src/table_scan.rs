@@ -24,7 +24,7 @@ use hobt_base::SqlError;
 use hobt_catalog::IndexKind;
 use hobt_txn::locks::LockMode;
 
-use hobt_operators::{FileScanExec, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
+use hobt_operators::{FileScanExec, LeafParameters, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
 use hobt_table::{
     AccessPath, ColumnPredicate, FileRead, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
     read_predicates, text_conditions,
@@ -89,14 +89,20 @@ fn plan_scan(
     limit: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let projection = projection.cloned().unwrap_or_else(|| (0..table.schema().fields().len()).collect());
-    let schema = Arc::new(table.schema().project(&projection)?);
     if let Some(reading) = table.row_reading() {
+        let schema = Arc::new(table.schema().project(&projection)?);
         return scan_locked(table, session, (projection, schema), conditions, limit, reading);
     }
+    plan_leaf(table, &projection, conditions)
+}
+
+/// The operators that read columns of a table's rows without locking them.
+fn plan_leaf(table: &Arc<TableRead>, projection: &[usize], conditions: &[Expr]) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = Arc::new(table.schema().project(projection)?);
     let wanted = Conditions::of(table, conditions);
-    let path = choose(table, &projection, wanted.path()).map_err(external)?;
-    let plan = scan_by(table, path.clone(), (projection.clone(), schema), &wanted)?;
-    let plan = with_unseen(table, plan, path, projection)?;
+    let path = choose(table, projection, wanted.path()).map_err(external)?;
+    let plan = scan_by(table, path.clone(), (projection.to_vec(), schema), &wanted)?;
+    let plan = with_unseen(table, plan, path, projection.to_vec())?;
     // Conditions stay above, so the scan may leave rows out. Not below the operators for rows that other
     // transactions are changing: such rows may come to fulfil the conditions.
     Ok(match plan.downcast_ref::<ScanExec>() {
@@ -160,6 +166,7 @@ fn scan_by(
     wanted: &Conditions<'_>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let known = Arc::clone(&wanted.known);
+    let parameters = LeafParameters::of(wanted.conditions, plan_leaf);
     Ok(match path {
         AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
         AccessPath::Scan { partitions } => {
@@ -168,14 +175,15 @@ fn scan_by(
             let scan = ScanExec::new(Arc::clone(table), Arc::clone(table.run()), projection, schema);
             let texts = text_conditions(table, wanted.conditions).into();
             let scan = scan.of_partitions(partitions).missing(missing).knowing(known).matching(texts);
-            Arc::new(scan.estimating(estimated))
+            Arc::new(scan.estimating(estimated).parameterized(parameters))
         }
         AccessPath::Seek(path) => {
             let all: Vec<usize> = (0..table.table().base_index().partitions.len()).collect();
             // The tree's count of the ranges is as current as the rows, but no finer than a page.
             let mut estimated = expected(table, &all, wanted, &projection);
             estimated.rows = estimated.rows.min(path.rows.max(path.page_rows()));
-            Arc::new(SeekExec::new(Arc::clone(table), path, projection, schema).knowing(known).estimating(estimated))
+            let seek = SeekExec::new(Arc::clone(table), path, projection, schema).knowing(known);
+            Arc::new(seek.estimating(estimated).parameterized(parameters))
         }
     })
 }

@@ -31,10 +31,11 @@ pub use access_path::{
 pub use cardinality::FilterPart;
 pub use cardinality::GroupSizes;
 pub use cardinality::{
-    Assumed, Assumptions, ColumnRows, Correlation, Equated, Joining, Knowledge, LeafEstimate, Meeting, Reference,
-    Relation, RowWidth, TEXT_BYTES, TableKnowledge, UNKNOWN_ROWS, WantedColumn, distinct_left, ends_of, evaluated,
-    filter_parts, fold_assumed, is_marked, literal_value, marked, references_between, relation_of, same_value,
-    sources_of, wanted_columns,
+    Assumed, Assumptions, ColumnRows, Correlation, Equated, Joining, Knowledge, LeafEstimate, Meeting, NameCounts,
+    ParameterValues, Parameters, Reference, Relation, RowWidth, TEXT_BYTES, TableKnowledge, UNKNOWN_ROWS, WantedColumn,
+    distinct_left, ends_of, evaluated, filter_parts, fold_assumed, is_inner, is_marked, literal_value, marked,
+    parameter, parameters_in, parameters_of, references_between, relation_of, same_value, sources_of, wanted_columns,
+    with_parameters, with_values, with_values_of,
 };
 pub use change::{ChangeKind, PERCENT_PARTS, RowLimit};
 pub use computed_rows::{ComputeRows, RowSource, computed_rows, rows_in_memory};

@@ -19,6 +19,6 @@ mod printer;
 mod variables;
 
 pub use batches::{BatchText, split_batches};
-pub use constants::{text_constants, without_constants};
+pub use constants::{Parameterized, parameterized, text_constants, without_constants};
 pub use parser::{DEPTH_MAX, ParseOptions, parse_batch, parse_batch_with, parse_expression};
 pub use variables::check_variables;

@@ -89,7 +89,8 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     ];
     let statistics = database.options.statistics;
     row.extend(row![statistics.creates, statistics.is_incremental, statistics.updates, statistics.updates_async]);
-    row.extend(row![no, yes, yes, yes, yes, yes, no, yes, no, no, no, no, no, no, no, no, no, no, no, no, no, no]);
+    row.extend(row![no, yes, yes, yes, yes, yes, no, yes, no, no, no, no, no, no]);
+    row.extend(row![database.options.is_parameterization_forced, no, no, no, no, no, no, no]);
     row.extend(row![
         Value::Guid([0; 16]),
         no,

@@ -126,7 +126,11 @@ fn cached_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let rows = by_handle(&plans).into_iter().zip(0..).map(|((handle, plans), bucket)| {
         let uses = plans.iter().map(|plan| plan.stats.measured + plan.stats.direct).max().unwrap_or(0);
         let bytes: u64 = plans.iter().map(|plan| plan.bytes).sum();
-        let kind = if plans[0].procedure == 0 { "Adhoc" } else { "Proc" };
+        let kind = match plans[0].procedure {
+            0 if plans[0].is_parameterized => "Prepared",
+            0 => "Adhoc",
+            _ => "Proc",
+        };
         let handle = Value::Binary(handle.to_vec());
         let has_plan = plans.iter().any(|plan| plan.statement.is_some());
         let object = if has_plan { "Compiled Plan" } else { "Compiled Plan Stub" };

@@ -63,6 +63,88 @@ fn each_kind_of_plan_gives_its_rows_again() {
     }
 }
 
+/// Runs a query as `sp_executesql` does for a client that prepares it, and anew, and compares the rows.
+fn by_parameters(session: &mut Session, query: &str, types: &str, values: &str) {
+    let quoted = query.replace('\'', "''");
+    let again = ok(session, &format!("EXEC sp_executesql N'{quoted}', N'{types}', {values}"));
+    let anew = ok(session, &format!("EXEC sp_executesql N'{quoted} OPTION (RECOMPILE)', N'{types}', {values}"));
+    assert_eq!(again, anew, "{query} for {values}");
+}
+
+#[test]
+fn a_plan_is_made_again_for_other_values_of_its_parameters() {
+    let (_folder, instance) = instance_with(TABLES);
+    let mut session = used(&instance);
+    let queries = [
+        ("SELECT id, s FROM t WHERE g = @a ORDER BY id", "@a int"),
+        ("SELECT id FROM u WHERE t = @a ORDER BY id", "@a int"),
+        ("SELECT COUNT(*), MAX(s) FROM t WHERE id BETWEEN @a AND 200 + 1", "@a int"),
+        ("SELECT COUNT(*), MAX(s) FROM t WHERE id >= @a AND id < @b", "@a int, @b int"),
+        ("SELECT t.s, u.f FROM t JOIN u ON u.t = t.id WHERE t.id = @a ORDER BY u.id", "@a int"),
+        ("SELECT g, COUNT(*) FROM t WHERE id < @a GROUP BY g HAVING COUNT(*) > 2 ORDER BY g", "@a int"),
+        ("SELECT s FROM t WHERE s = @a", "@a varchar(20)"),
+        ("SELECT TOP 3 id FROM t WHERE s >= @a ORDER BY s, id", "@a varchar(20)"),
+        ("SELECT x.id FROM (SELECT id, g FROM t WHERE g > @a) x WHERE x.id < @b ORDER BY 1", "@a int, @b int"),
+        ("SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.t = t.id AND u.id < @a)", "@a int"),
+    ];
+    for (query, types) in queries {
+        let is_text = types.contains("varchar");
+        let number = types.split(',').count();
+        for at in 1..=8 {
+            let value = |at: i64| if is_text { format!("'x{at}'") } else { at.to_string() };
+            let values: Vec<String> = (0..number).map(|of| value(at + 10 * of as i64)).collect();
+            by_parameters(&mut session, query, types, &values.join(", "));
+        }
+        // The first two are planned for their values; what they have in common is the plan of the others.
+        assert_eq!(reuses(&mut session, query), (6, 8), "{query}");
+        for unusual in ["NULL", "2147483647", "-1", "1500"] {
+            by_parameters(&mut session, query, types, &vec![unusual; number].join(", "));
+        }
+    }
+}
+
+#[test]
+fn what_a_value_changes_in_a_plan_keeps_it_for_that_value() {
+    let (_folder, instance) = instance_with(TABLES);
+    let mut session = used(&instance);
+    let queries = [
+        ("SELECT @a, COUNT(*) FROM t WHERE g = @a", "@a int"),
+        ("SELECT COUNT(*) FROM t WHERE g = @a + 1", "@a int"),
+        ("SELECT COUNT(*) FROM t WHERE g = @a OR id = @a", "@a int"),
+        ("SELECT COUNT(*) FROM t WHERE g = @a AND g < 7", "@a int"),
+        ("SELECT COUNT(*) FROM t WHERE g = @a AND @a < 5", "@a int"),
+        ("SELECT COUNT(*) FROM t WHERE s LIKE @a", "@a varchar(20)"),
+        ("SELECT COUNT(*) FROM u WHERE f = @a", "@a float"),
+        ("SELECT COUNT(*) FROM t WHERE g = @a", "@a bigint"),
+        ("SELECT TOP (@a) id FROM t WHERE id > @a ORDER BY id", "@a int"),
+        ("SELECT COUNT(*) FROM t JOIN u ON u.t = t.id WHERE t.id = @a AND u.t = @b", "@a int, @b int"),
+    ];
+    for (query, types) in queries {
+        let number = types.split(',').count();
+        for at in 1..=6 {
+            let value = if types.contains("varchar") { format!("'x{at}%'") } else { at.to_string() };
+            by_parameters(&mut session, query, types, &vec![value; number].join(", "));
+        }
+        assert_eq!(reuses(&mut session, query), (0, 6), "{query}");
+    }
+}
+
+#[test]
+fn far_more_rows_have_a_plan_of_their_own() {
+    let (_folder, instance) = instance_with(
+        "CREATE TABLE k (id int NOT NULL, g int NOT NULL, s char(100) NOT NULL);
+         INSERT INTO k SELECT value, CASE WHEN value <= 30000 THEN 0 ELSE value END, 'x' FROM GENERATE_SERIES(1, 40000);
+         CREATE INDEX kg ON k (g); UPDATE STATISTICS k WITH FULLSCAN",
+    );
+    let mut session = used(&instance);
+    let query = "SELECT COUNT(*), MAX(s) FROM k WHERE g = @a";
+    for value in ["30001", "30002", "0", "30003", "0", "30004"] {
+        by_parameters(&mut session, query, "@a int", value);
+    }
+    // The seek serves the third and the fourth of the rare values, the scan the second 0.
+    assert_eq!(reuses(&mut session, query), (3, 6));
+}
+
 #[test]
 fn what_belongs_to_one_execution_is_not_kept() {
     let (_folder, instance) = instance_with(TABLES);

@@ -506,6 +506,56 @@ fn plans_and_their_cost_are_kept_until_they_are_freed() {
 }
 
 #[test]
+fn statements_by_key_that_differ_in_constants_are_one_from_the_second_on() {
+    let (_folder, _instance, mut session) = world();
+    for id in 1..=20 {
+        let found = sets(&mut session, &format!("SELECT a, b FROM t WHERE id = {id}")).remove(0);
+        assert_eq!(found.1, [[Some(id.to_string()), Some("n".to_owned())]]);
+        session.run(&format!("UPDATE t SET b = 'u{id}' WHERE id = {id}")).expect("an update by key");
+        session.run(&format!("INSERT t VALUES ({}, 7, 'new{id}')", 6000 + id)).expect("an insert of values");
+    }
+    let counts = "SELECT s.text, c.objtype, c.usecounts, q.hobt_direct_count, q.statement_start_offset / 2 AS start
+        FROM sys.dm_exec_query_stats AS q JOIN sys.dm_exec_cached_plans AS c ON c.plan_handle = q.plan_handle
+        CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS s
+        WHERE s.text LIKE '%FROM t WHERE id = %' OR s.text LIKE '%UPDATE t SET b%' OR s.text LIKE '%INSERT t VALUES (%'
+        ORDER BY c.objtype, s.text";
+    let found = sets(&mut session, counts).remove(0).1;
+    let shown: Vec<String> = found.iter().map(|row| row.iter().flatten().cloned().collect::<Vec<_>>().join("|")).collect();
+    let expected = [
+        "INSERT t VALUES (6001, 7, 'new1')|Adhoc|1|0|0",
+        "SELECT a, b FROM t WHERE id = 1|Adhoc|1|0|0",
+        "UPDATE t SET b = 'u1' WHERE id = 1|Adhoc|1|0|0",
+        "(@1 int)SELECT a, b FROM t WHERE id = @1|Prepared|19|19|8",
+        "(@1 int,@2 int,@3 varchar(8000))INSERT t VALUES (@1, @2, @3)|Prepared|19|19|32",
+        "(@1 varchar(8000),@2 int)UPDATE t SET b = @1 WHERE id = @2|Prepared|19|19|25",
+    ];
+    assert_eq!(shown, expected);
+    let sum = "SELECT COUNT(*), MIN(b), MAX(b) FROM t WHERE id <= 20 OR id > 6000";
+    let values = ["40", "new1", "u9"].map(|value| Some(value.to_owned()));
+    assert_eq!(sets(&mut session, sum).remove(0).1, [values]);
+}
+
+#[test]
+fn with_forced_parameterization_statements_that_differ_in_constants_are_one() {
+    let (_folder, _instance, mut session) = world();
+    session.run("ALTER DATABASE d SET PARAMETERIZATION FORCED").expect("an option");
+    for value in [1, 2, 3, 1] {
+        let found = sets(&mut session, &format!("SELECT COUNT(*) FROM h WHERE y = {value} AND z <> 'z'")).remove(0);
+        assert_eq!(found.1, [[Some("200".to_owned())]]);
+    }
+    let counts = "SELECT s.text, c.objtype, q.execution_count FROM sys.dm_exec_query_stats AS q
+        JOIN sys.dm_exec_cached_plans AS c ON c.plan_handle = q.plan_handle
+        CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS s WHERE s.text LIKE '%COUNT(*) FROM h%y =%z <>%'
+        AND s.text NOT LIKE '%dm_exec%'";
+    let text = "(@1 int,@2 varchar(8000))SELECT COUNT(*) FROM h WHERE y = @1 AND z <> @2";
+    let one = [text, "Prepared", "4"].map(|value| Some(value.to_owned()));
+    assert_eq!(sets(&mut session, counts).remove(0).1, [one]);
+    session.run("ALTER DATABASE d SET PARAMETERIZATION SIMPLE").expect("an option");
+    sets(&mut session, "SELECT COUNT(*) FROM h WHERE y = 4 AND z <> 'z'");
+    assert_eq!(sets(&mut session, counts).remove(0).1.len(), 2, "texts are their own again");
+}
+
+#[test]
 fn the_plan_of_a_running_statement_can_be_seen() {
     let (_folder, instance, mut session) = world();
     let mut viewer = instance.session().expect("a session");

@@ -210,6 +210,8 @@ enum OptionChange {
     Statistics(fn(&mut StatisticsOptions, bool), bool),
     TargetRecoveryTime(TargetRecoveryTime),
     Fill(Fill),
+    /// Whether it is forced.
+    Parameterization(bool),
 }
 
 /// Whether an action sets a database online or offline. `None` for any other action.
@@ -235,6 +237,7 @@ impl OptionChange {
             OptionChange::Statistics(set, on) => set(&mut options.statistics, *on),
             OptionChange::TargetRecoveryTime(time) => options.target_recovery_time = *time,
             OptionChange::Fill(fill) => options.fill = *fill,
+            OptionChange::Parameterization(is_forced) => options.is_parameterization_forced = *is_forced,
         }
     }
 }
@@ -305,6 +308,10 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
         },
         "TARGET_RECOVERY_TIME" => recovery_time(&option.value).map(OptionChange::TargetRecoveryTime),
         "HOBT_FILL" => Fill::ALL.into_iter().find(|fill| fill.name() == word).map(OptionChange::Fill),
+        "PARAMETERIZATION" if matches!(word, "SIMPLE" | "FORCED") => {
+            Some(OptionChange::Parameterization(word == "FORCED"))
+        }
+        "PARAMETERIZATION" => None,
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };

@@ -86,14 +86,14 @@ impl Given for GivenRow<'_> {
 }
 
 /// The parts of a statement that can run this way.
-struct Parts<'s> {
+pub(super) struct Parts<'s> {
     target: &'s ChangeTarget,
     condition: &'s Condition,
     assignments: Option<&'s [Assignment]>,
 }
 
 /// `None` if the statement has other parts.
-fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
+pub(super) fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
     let (with, top, output, from, options) = match change {
         Change::Update(update) => (&update.with, &update.top, &update.output, &update.from, &update.options),
         Change::Delete(delete) => (&delete.with, &delete.top, &delete.output, &delete.from, &delete.options),

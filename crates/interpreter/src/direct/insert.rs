@@ -27,6 +27,15 @@ use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder};
 use hobt_operators::{DirectValue, WriteTarget};
 
+/// Whether the text of an `INSERT` is only a table that is no temporary one, columns, and rows of values.
+pub(super) fn has_plain_text(insert: &Insert) -> bool {
+    let has_values = matches!(insert.source, InsertSource::Values { .. } | InsertSource::DefaultValues);
+    let TargetName::Object(name) = &insert.target.name else { return false };
+    let is_alone =
+        insert.with.is_empty() && insert.top.is_none() && insert.output.is_none() && insert.options.is_empty();
+    has_values && is_alone && !name.name.value.starts_with('#')
+}
+
 impl Interpreter<'_> {
     /// Collects what an `INSERT` needs to run without binding. `None` if it has anything that only the binder handles:
     /// a query, `OUTPUT`, `TOP`, constraints, computed columns, or hints that change its locks.
@@ -40,10 +49,7 @@ impl Interpreter<'_> {
             }
             InsertSource::Query { .. } | InsertSource::Execute { .. } => return None,
         };
-        let is_simple =
-            insert.with.is_empty() && insert.top.is_none() && insert.output.is_none() && insert.options.is_empty();
-        let TargetName::Object(name) = &insert.target.name else { return None };
-        if !is_simple || name.name.value.starts_with('#') || self.state.options.isolation == IsolationLevel::Snapshot {
+        if !has_plain_text(insert) || self.state.options.isolation == IsolationLevel::Snapshot {
             return None;
         }
         let target = self.insert_target(insert).ok()?;

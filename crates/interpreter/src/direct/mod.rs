@@ -61,6 +61,17 @@ pub(super) enum Wanted<'s> {
     Read(&'s SelectStatement),
 }
 
+impl Wanted<'_> {
+    /// Whether the statement may be learned, as far as its text tells.
+    fn is_of_one_row(self) -> bool {
+        match self {
+            Wanted::Insert(insert) => insert::has_plain_text(insert),
+            Wanted::Change(change) => by_key::parts_of(change).is_some(),
+            Wanted::Read(select) => read::plain_parts(select).is_some(),
+        }
+    }
+}
+
 /// A session's values for formulas. The time is fixed when the first formula asks for it.
 pub(super) struct GivenValues<'a> {
     environment: &'a Environment,
@@ -103,6 +114,9 @@ impl Interpreter<'_> {
         let place = match learned {
             Learned::Nothing if !self.learns_at_once() => {
                 *learned = Learned::Ran;
+                if wanted.is_of_one_row() {
+                    self.note_form();
+                }
                 return Ok(None);
             }
             Learned::Nothing | Learned::Ran => match self.learn(wanted) {

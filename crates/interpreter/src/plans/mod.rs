@@ -8,6 +8,7 @@
 //! One plan is kept per statement: the first one that its own run makes. Evaluating a `TOP` and checking foreign keys
 //! use plans of their own, which are not shown.
 
+mod identity;
 mod kept;
 mod kept_statement;
 mod planned;
@@ -34,7 +35,7 @@ use kept::PlanOfStatement;
 pub(super) use kept::{ChangeShown, Plans};
 pub(super) use show::{check_alone, is_showplan_alone};
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
-pub(super) use store::{PlanEntry, StatementKey};
+pub(super) use store::PlanEntry;
 
 /// A statement that runs at least this long has its plan recorded on its first execution.
 const LOOKED_INTO: Duration = Duration::from_millis(1);
@@ -195,12 +196,12 @@ impl Interpreter<'_> {
     /// Finds the store entry for the statement's cost. Records its plan there if the run took at least [`LOOKED_INTO`],
     /// or if the statement has run before.
     fn note_entry(&mut self, run: &StatementRun, plan: Option<&PhysicalPlan>, elapsed: Duration) {
-        let Some((span, _)) = self.plans.current.statement else { return };
+        let Some(identity) = self.identity() else { return };
         let store = Arc::clone(&self.environment.plans);
-        let key = self.statement_key(span, plan.map_or(0, shape));
-        let known = store.find(&key);
+        let shape = plan.map_or(0, shape);
+        let known = store.find(&identity.key(shape));
         let looks = known.is_some() || elapsed >= LOOKED_INTO;
-        let entry = known.or_else(|| store.insert(key, &self.text, span));
+        let entry = known.or_else(|| store.insert(&identity, shape));
         if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
             let tree = self.tree(plan, None, run);
             self.shown_statement(tree, run).into_iter().for_each(|shown| store.fill(entry, shown));
@@ -209,17 +210,6 @@ impl Interpreter<'_> {
             self.note_reuse(entry);
         }
         self.plans.current.kept().entry = entry;
-    }
-
-    /// The store entry of the running statement, if it has run before.
-    pub(super) fn known_entry(&self) -> Option<Arc<PlanEntry>> {
-        let (span, _) = self.plans.current.statement?;
-        self.environment.plans.latest(&self.statement_key(span, 0))
-    }
-
-    fn statement_key(&self, span: Span, shape: u64) -> StatementKey {
-        let options = self.state.options.bits();
-        StatementKey::new(self.hash_of_text(), span, (self.state.database.id(), self.state.procedure, options), shape)
     }
 
     /// The hash of the running text. It is cached, so a batch of many statements is hashed once.

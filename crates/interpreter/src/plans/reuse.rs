@@ -5,12 +5,14 @@
 //!   next execution    found by text, settings, variables' values ─► databases' snapshots as they were? statistics and
 //!                     row counts still good? ─► lock ─► operators made again ─► run
 //! ```
-//! Values of variables are constants of a plan, so each combination of values has a plan of its own, made for them.
+//! Values of variables are constants of a plan, made for them. A plan whose conditions compare columns with variables is
+//! made again for other values too, once the plan for a second set of values has turned out to be the first one but for
+//! these. Values with which other plans may be better (far more or fewer rows) have plans of their own.
 //!
 //! Leaves to others: what a statement stands on (`standing`), the plan itself (`hobt_planner::KeptQuery`), which plans
 //! the store drops (`store`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::kept_statement::KeptStatement;
 use super::standing::{PlanSettings, SeenDatabase, Standing};
@@ -22,7 +24,7 @@ use crate::names::UsedTable;
 use crate::reading::Reading;
 use hobt_engine::DatabaseUse;
 use hobt_planner::{FinishPlan, Planned};
-use hobt_table::{StatementRun, TableRead};
+use hobt_table::{ParameterValues, StatementRun, TableRead};
 
 /// Trace flag 30004: every execution is planned anew, as with `OPTION (RECOMPILE)`.
 pub(super) const PLAN_ALWAYS: i32 = 30_004;
@@ -64,7 +66,8 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Option<Planned>, Failure> {
         let Some((span, _)) = self.plans.current.statement else { return Ok(None) };
-        let candidates = self.environment.plans.kept(&self.statement_key(span, 0));
+        let Some(known) = self.identity() else { return Ok(None) };
+        let candidates = self.environment.plans.kept(&known.key(0));
         if candidates.is_empty() {
             return Ok(None);
         }
@@ -72,27 +75,58 @@ impl Interpreter<'_> {
         let is_it = |kept: &KeptStatement| {
             kept.span == span
                 && kept.settings == settings
-                && self.has_variables_of(&kept.standing)
                 && (Arc::ptr_eq(&kept.text, &self.text) || kept.text == self.text)
         };
-        let fitting: Vec<_> = candidates.into_iter().filter(|(_, kept)| is_it(kept)).collect();
-        for (entry, kept) in &fitting {
-            match self.made_again(run, kept, finish)? {
+        let of_values = |(entry, kept): (Arc<PlanEntry>, Arc<KeptStatement>)| {
+            let values = self.other_values(&kept)?;
+            Some((entry, kept, values))
+        };
+        let mut fitting: Vec<_> = candidates.into_iter().filter(|(_, kept)| is_it(kept)).filter_map(of_values).collect();
+        // Those for just these values come first.
+        fitting.sort_by_key(|(_, _, values)| !values.is_empty());
+        for (entry, kept, values) in fitting {
+            if !values.is_empty() && kept.is_general.get() != Some(&true) {
+                if kept.is_general.get().is_none() {
+                    self.plans.current.kept().compared = Some(kept);
+                }
+                continue;
+            }
+            match self.made_again(run, &kept, &values, finish)? {
                 Attempt::Planned(planned) => {
                     self.plans.current.kept().reuses = true;
                     return Ok(Some(*planned));
                 }
                 Attempt::Unfit(Unfit::Now) => {}
-                Attempt::Unfit(Unfit::ForEver) => self.environment.plans.forget(entry, kept),
+                Attempt::Unfit(Unfit::ForEver) => self.environment.plans.forget(&entry, &kept),
             }
         }
         Ok(None)
+    }
+
+    /// The plan of an earlier execution for other values, with which the plan that is made now is to be compared.
+    pub(crate) fn compared_plan(&self) -> Option<Arc<KeptStatement>> {
+        self.plans.current.kept.as_ref()?.compared.clone()
+    }
+
+    /// The values of literals of a kept plan for variables that have other values now. `None` if the plan is not for
+    /// these.
+    fn other_values(&self, kept: &KeptStatement) -> Option<ParameterValues> {
+        let frame = self.frame();
+        let mut values = ParameterValues::new();
+        for seen in &kept.standing.variables {
+            let now = frame.get(&seen.name);
+            if now != seen.value.as_ref() || frame.passed(&seen.name) != seen.passed.as_ref() {
+                values.extend(kept.values_of(seen, now?)?);
+            }
+        }
+        Some(values)
     }
 
     fn made_again(
         &mut self,
         run: &Arc<StatementRun>,
         kept: &KeptStatement,
+        values: &ParameterValues,
         finish: FinishPlan<'_>,
     ) -> Result<Attempt, Failure> {
         let databases = match self.databases_of(&kept.standing) {
@@ -125,7 +159,7 @@ impl Interpreter<'_> {
             }
             tables.push(read);
         }
-        let planned = kept.query.planned(&self.environment.executor, run, &tables, finish)?;
+        let planned = kept.query.planned(&self.environment.executor, run, &tables, values, finish)?;
         let Some(planned) = planned else { return Ok(Attempt::Unfit(Unfit::Now)) };
         for (id, table, statistics) in kept.query.statistics() {
             of(*id).into_iter().for_each(|database| run.note_kept_statistics(database, table, statistics));
@@ -135,10 +169,16 @@ impl Interpreter<'_> {
 
     /// Keeps the plan of the running statement, which goes to the store when the statement has ended well.
     pub(crate) fn keep_for_reuse(&mut self, run: &StatementRun, planned: &mut Planned, standing: Standing) {
+        if let (Some(compared), Some(is_alike)) = (self.plans.current.kept().compared.take(), planned.is_alike()) {
+            let _known = compared.is_general.set(is_alike);
+            if is_alike {
+                return;
+            }
+        }
         let (Some(query), Some((span, _))) = (planned.take_kept(), self.plans.current.statement) else { return };
         if standing.may_be_kept() {
             let (text, settings) = (Arc::clone(&self.text), self.plan_settings(run));
-            let kept = Arc::new(KeptStatement { text, span, settings, standing, query });
+            let kept = Arc::new(KeptStatement { text, span, settings, standing, query, is_general: OnceLock::new() });
             self.plans.current.kept().reusable = Some(kept);
         }
     }
@@ -182,14 +222,6 @@ impl Interpreter<'_> {
             is_it.then_some(database).ok_or(Unfit::Now)
         };
         standing.databases.iter().map(same).collect()
-    }
-
-    /// Whether the variables have the values that are in a plan.
-    pub(crate) fn has_variables_of(&self, standing: &Standing) -> bool {
-        let frame = self.frame();
-        standing.variables.iter().all(|seen| {
-            frame.get(&seen.name) == seen.value.as_ref() && frame.passed(&seen.name) == seen.passed.as_ref()
-        })
     }
 
     /// The tables that a plan reads, as they have to be locked; `None` if they would be read in another way now.

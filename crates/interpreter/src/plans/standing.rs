@@ -41,6 +41,8 @@ pub(super) struct SeenVariable {
     pub(super) value: Option<TypedValue>,
     /// The value that the parameter was given, from which estimates may be made.
     pub(super) passed: Option<Value>,
+    /// How often it was read.
+    pub(super) reads: usize,
 }
 
 /// A table that is read, and how.
@@ -68,9 +70,15 @@ impl Standing {
 
     /// Notes a variable that is read.
     pub(crate) fn note_variable(&mut self, name: &str, value: Option<&TypedValue>, passed: Option<&Value>) {
-        let seen = SeenVariable { name: name.to_owned(), value: value.cloned(), passed: passed.cloned() };
-        if !self.variables.contains(&seen) {
-            self.variables.push(seen);
+        let is_it = |known: &&mut SeenVariable| {
+            known.name == name && known.value.as_ref() == value && known.passed.as_ref() == passed
+        };
+        match self.variables.iter_mut().find(is_it) {
+            Some(known) => known.reads += 1,
+            None => {
+                let (name, value, passed) = (name.to_owned(), value.cloned(), passed.cloned());
+                self.variables.push(SeenVariable { name, value, passed, reads: 1 });
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! An execution may use a plan that is kept here from an earlier one (`reuse`). An entry is one statement in its text,
 //! under the database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are
-//! identified by a 64-bit hash.
+//! identified by a 64-bit hash. A statement may be entered under its parameterised text ([`identity`](super::identity)):
+//! then it is one entry, whatever its constants are.
 //!
 //! For a quick statement that runs once, only figures are kept. Its plan is recorded when it runs again, or when it
 //! takes at least a millisecond. So a client that sends a different text for each row pays only for hashing it.
@@ -20,6 +21,7 @@ use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
+use super::identity::Identity;
 use super::kept_statement::KeptStatement;
 use crate::event::StatementStatistics;
 use hobt_showplan::{Fnv, MemoryShown, ShownStatement};
@@ -231,6 +233,8 @@ pub(crate) struct PlanEntry {
     key: StatementKey,
     /// Its position in its text, in bytes.
     span: (u32, u32),
+    /// Whether its text has parameters in place of constants.
+    is_parameterized: bool,
     /// The statement with its plan, once that is recorded.
     statement: OnceLock<ShownStatement>,
     query_hash: u64,
@@ -265,6 +269,8 @@ pub struct CachedPlan {
     pub text: Arc<str>,
     /// Its start and end in the text, in bytes of UTF-8.
     pub span: (u32, u32),
+    /// Whether the text has parameters in place of constants.
+    pub is_parameterized: bool,
     /// The database.
     pub database: DatabaseId,
     /// The procedure that contains it. 0 for a batch.
@@ -353,7 +359,8 @@ impl PlanStore {
 
     /// Adds a statement, without its plan for now. If it was added in the meantime, returns that entry. `None` if there
     /// is no room.
-    pub(super) fn insert(&self, key: StatementKey, text: &Arc<str>, span: Span) -> Option<Arc<PlanEntry>> {
+    pub(super) fn insert(&self, known: &Identity, shape: u64) -> Option<Arc<PlanEntry>> {
+        let (key, text, span) = (known.key(shape), &known.text, known.span);
         let bytes = ENTRY_BYTES + text.len() as u64;
         if bytes > ENTRY_BYTES_MAX.min(self.bytes_max) {
             return None;
@@ -362,6 +369,7 @@ impl PlanStore {
         let entry = Arc::new(PlanEntry {
             key,
             span: (span.start, span.end),
+            is_parameterized: known.is_parameterized,
             statement: OnceLock::new(),
             query_hash: query_hash(statement),
             created: time_of_day(),
@@ -433,7 +441,9 @@ impl PlanStore {
         entry.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut all = entry.kept.lock();
         if all.len() >= KEPT_MAX {
-            self.release(entry, &all.remove(0));
+            // Not one that is for any values, as long as there is another.
+            let oldest = all.iter().position(|kept| kept.is_general.get() != Some(&true)).unwrap_or(0);
+            self.release(entry, &all.remove(oldest));
         }
         all.push(kept);
     }
@@ -533,6 +543,11 @@ impl PlanStore {
             let Some(text) = entries.texts.get(&entry.key.text) else { continue };
             let counts = [&entry.direct, &entry.reused, &entry.apart];
             let [direct, reused, apart] = counts.map(|count| count.load(Ordering::Relaxed));
+            let stats = QueryStats { direct, reused, apart, ..*entry.stats.lock() };
+            // A form of which no statement has run yet (`note_form`).
+            if stats.measured == 0 && stats.direct == 0 {
+                continue;
+            }
             all.push(CachedPlan {
                 sql_handle: handle_of(entry.key.text),
                 plan_handle: plan_handle_of(&entry.key),
@@ -540,11 +555,12 @@ impl PlanStore {
                 plan_hash: entry.statement.get().map_or(0, ShownStatement::plan_hash),
                 text: Arc::clone(text),
                 span: entry.span,
+                is_parameterized: entry.is_parameterized,
                 database: entry.key.database,
                 procedure: entry.key.procedure,
                 created: entry.created,
                 bytes: entry.bytes.load(Ordering::Relaxed),
-                stats: QueryStats { direct, reused, apart, ..*entry.stats.lock() },
+                stats,
                 statement: entry.statement.get().cloned(),
             });
         }
@@ -568,9 +584,16 @@ fn plan_handle_of(key: &StatementKey) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn identity(text: &str) -> Identity {
+        let (text, hash, under) = (Arc::from(text), text_hash(text), (DatabaseId(5), 0, 0));
+        Identity { text, hash, span: Span::default(), under, is_parameterized: false }
+    }
+
     fn keep(store: &PlanStore, text: &str, shape: u64) -> Option<Arc<PlanEntry>> {
-        let key = StatementKey::new(text_hash(text), Span::default(), (DatabaseId(5), 0, 0), shape);
-        store.find(&key).or_else(|| store.insert(key, &Arc::from(text), Span::default()))
+        let known = identity(text);
+        let entry = store.find(&known.key(shape)).or_else(|| store.insert(&known, shape));
+        entry.iter().for_each(|entry| entry.count_direct());
+        entry
     }
 
     #[test]
@@ -604,7 +627,7 @@ mod tests {
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].plan_handle, all[1].plan_handle);
         let stats = all.iter().map(|plan| plan.stats).find(|stats| stats.measured == 3).expect("the first");
-        assert_eq!((stats.total.rows, stats.last.rows, stats.min.rows, stats.max.rows, stats.direct), (9, 3, 1, 5, 1));
+        assert_eq!((stats.total.rows, stats.last.rows, stats.min.rows, stats.max.rows, stats.direct), (9, 3, 1, 5, 2));
         store.clear(Some(&all[0].sql_handle));
         assert!(store.all().is_empty());
     }
@@ -613,12 +636,14 @@ mod tests {
     fn two_who_keep_one_statement_at_once_have_one_entry() {
         let budget = MemoryBudget::new(1 << 30);
         let store = PlanStore::new(&budget);
-        let key = StatementKey::new(text_hash("SELECT 1"), Span::default(), (DatabaseId(5), 0, 0), 1);
-        assert!(store.find(&key).is_none());
-        let first = store.insert(key, &Arc::from("SELECT 1"), Span::default()).expect("there is room");
+        let known = identity("SELECT 1");
+        assert!(store.find(&known.key(1)).is_none());
+        let first = store.insert(&known, 1).expect("there is room");
         let used = budget.used();
-        let second = store.insert(key, &Arc::from("SELECT 1"), Span::default()).expect("it is there");
+        let second = store.insert(&known, 1).expect("it is there");
         assert!(Arc::ptr_eq(&first, &second));
+        assert!(store.all().is_empty(), "it has not run");
+        first.count_direct();
         assert_eq!((store.all().len(), budget.used()), (1, used));
     }
 

@@ -69,6 +69,7 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         "isinstandby" => flag(database.is_in_standby),
         "isclone" => flag(database.options.is_clone),
         "isverifiedclone" => flag(database.options.is_verified_clone),
+        "isparameterizationforced" => flag(database.options.is_parameterization_forced),
         "isautocreatestatistics" => flag(statistics.creates),
         "isautocreatestatisticsincremental" => flag(statistics.is_incremental),
         "isautoupdatestatistics" => flag(statistics.updates),
@@ -87,7 +88,6 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
         | "ismemoryoptimizedelevatetosnapshotenabled"
         | "ismergepublished"
         | "isnumericroundabortenabled"
-        | "isparameterizationforced"
         | "ispublished"
         | "isrecursivetriggersenabled"
         | "issubscribed"

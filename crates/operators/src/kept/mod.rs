@@ -18,14 +18,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, replace_children_if_necessary};
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use hobt_base::SqlError;
-use hobt_table::{KeptTable, TableRead};
+use hobt_table::{KeptTable, NameCounts, ParameterValues, TableRead, parameters_of, with_values_of};
 use hobt_udf::sql_error_of;
 
-use crate::keeping::{Keeping, Making, Recipe};
+use crate::keeping::{Keeping, Making, Recipe, only};
 use crate::role::{Exchange, Join, Passing, Role, role};
 use hole::Hole;
 
@@ -37,6 +38,8 @@ pub struct KeptPlan {
     tables: Vec<KeptTable>,
     sorts: usize,
     shared: usize,
+    /// How often each parameter occurs in its conditions.
+    parameters: NameCounts,
     /// Whether an execution uses it, if it serves one at a time.
     is_used: Option<Arc<AtomicBool>>,
 }
@@ -68,20 +71,31 @@ struct Node {
 enum Operator {
     /// Over holes; the number of its condition if it is a sort that keeps the first rows.
     Plain(Plan, Option<usize>),
+    /// A filter with parameters, over a hole.
+    Filter(Plan),
     Own(Recipe),
 }
 
 impl KeptPlan {
     /// Keeps a plan that has not run. `None` if an operator cannot be kept: one whose rows are in the plan, or that
     /// shares with others what is not known here.
-    pub fn of(plan: &Plan) -> Option<KeptPlan> {
+    ///
+    /// Also returns the tables as the statement reads them.
+    pub fn of(plan: &Plan) -> Option<(KeptPlan, Vec<Arc<TableRead>>)> {
         let (mut keeping, mut is_exclusive) = (Keeping::default(), false);
         let root = keep(plan, &mut keeping, &mut is_exclusive)?;
         if !keeping.is_whole() {
             return None;
         }
+        let parameters = if is_exclusive { NameCounts::new() } else { keeping.parameters() };
+        let reads = keeping.reads();
         let (tables, sorts, shared) = keeping.into_parts();
-        Some(KeptPlan { root, tables, sorts, shared, is_used: is_exclusive.then(Arc::default) })
+        Some((KeptPlan { root, tables, sorts, shared, parameters, is_used: is_exclusive.then(Arc::default) }, reads))
+    }
+
+    /// How often each parameter occurs in the conditions of its leaves, if it can be made for other values of them.
+    pub fn parameters(&self) -> &NameCounts {
+        &self.parameters
     }
 
     /// The tables, in the order in which [`KeptPlan::made`] takes them.
@@ -104,12 +118,21 @@ impl KeptPlan {
         (!is_taken).then(|| KeptUse(self.is_used.clone()))
     }
 
-    /// The plan for a statement that reads `tables`, and has begun ([`KeptPlan::begin`]).
+    /// The plan for a statement that reads `tables`, and has begun ([`KeptPlan::begin`]). `values` are those of
+    /// parameters that are not as in the plan; `None` is returned if they need another plan.
     ///
     /// # Errors
     /// If an index cannot be opened.
-    pub fn made(&self, tables: &[Arc<TableRead>]) -> Result<Plan, SqlError> {
-        make(&self.root, &Making::new(tables, self.sorts, self.shared)).map_err(sql_error_of)
+    pub fn made(
+        &self,
+        tables: &[Arc<TableRead>],
+        values: Option<&ParameterValues>,
+    ) -> Result<Option<Plan>, SqlError> {
+        let making = Making::new(tables, values, self.sorts, self.shared);
+        match make(&self.root, &making) {
+            Err(_) if making.is_refused() => Ok(None),
+            made => made.map(Some).map_err(sql_error_of),
+        }
     }
 }
 
@@ -126,8 +149,21 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
         }
         Role::Outer(outer) => Operator::Own(outer.kept(keeping)),
         Role::Passes(Passing::Taps(tap)) => Operator::Own(tap.kept(keeping)),
-        Role::Passes(Passing::Reads(inner)) => Operator::Own(inner.kept(keeping)),
+        Role::Passes(Passing::Reads(inner)) => {
+            // Lookups have the values of conditions in their keys.
+            if has_parameters(&inner.scan) {
+                keeping.note_others();
+            }
+            Operator::Own(inner.kept(keeping))
+        }
         Role::Join(Join::Lookup(join)) => Operator::Own(join.kept(keeping)),
+        Role::Filter(filter) => {
+            let names = parameters_of(filter.predicate());
+            let is_plain = names.is_empty();
+            keeping.note_filter(names);
+            let filter = over_holes(plan)?;
+            if is_plain { Operator::Plain(filter, None) } else { Operator::Filter(filter) }
+        }
         Role::Sort(sort) => {
             let condition = sort.fetch().and_then(|_| sort.dynamic_expressions_produced().into_iter().next());
             let number = condition.map(|condition| keeping.add_sort(condition));
@@ -142,7 +178,6 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
         | Role::Exchange(Exchange::Spread(_) | Exchange::Gather | Exchange::Merge(_))
         | Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) | Join::Ranges(_))
         | Role::Constant(_)
-        | Role::Filter(_)
         | Role::Project(_)
         | Role::Limit { .. }
         | Role::Group(_)
@@ -167,6 +202,10 @@ fn make(node: &Node, making: &Making<'_>) -> Result<Plan> {
     let inputs = || node.inputs.iter().map(|input| make(input, making)).collect::<Result<Vec<_>>>();
     match &node.operator {
         Operator::Own(recipe) => recipe(making, inputs()?),
+        Operator::Filter(plan) => match making.values() {
+            Some(values) => filter_for(plan, values, inputs()?),
+            None => replace_children_if_necessary(Arc::clone(plan).reset_state()?, inputs()?),
+        },
         Operator::Plain(plan, sort) => {
             let fresh = Arc::clone(plan).reset_state()?;
             if let Some(sort) = *sort {
@@ -175,6 +214,24 @@ fn make(node: &Node, making: &Making<'_>) -> Result<Plan> {
             replace_children_if_necessary(fresh, inputs()?)
         }
     }
+}
+
+/// Whether a leaf of a plan has parameters.
+fn has_parameters(plan: &Plan) -> bool {
+    let is_leaf = match role(plan.as_ref()) {
+        Role::Scan(scan) => scan.has_parameters(),
+        Role::Seek(seek) => seek.has_parameters(),
+        _ => false,
+    };
+    is_leaf || plan.children().into_iter().any(has_parameters)
+}
+
+/// A filter with other values of its parameters.
+fn filter_for(plan: &Plan, values: &ParameterValues, mut inputs: Vec<Plan>) -> Result<Plan> {
+    let known = plan.downcast_ref::<FilterExec>();
+    let known = known.ok_or_else(|| internal_datafusion_err!("a kept filter that is none"))?;
+    let made = FilterExecBuilder::from(known).with_predicate(with_values_of(known.predicate(), values)?);
+    Ok(Arc::new(made.with_input(only(&mut inputs)?).build()?))
 }
 
 /// An operator over holes in place of its inputs.

@@ -136,7 +136,7 @@ impl World {
 
     /// Binds, plans and runs a query.
     pub(super) fn collect(&self, bound: &BoundQuery) -> Result<Vec<RecordBatch>, SqlError> {
-        let optimized = optimize(&bound.plan, &self.state)?;
+        let (optimized, _) = optimize(&bound.plan, &self.state)?;
         self.runtime.block_on(async {
             let physical =
                 self.state.query_planner().create_physical_plan(&optimized, &self.state).await.map_err(sql_error_of)?;
@@ -148,7 +148,7 @@ impl World {
     /// The physical plan of a query, as text.
     pub(super) fn explain(&self, sql: &str) -> Result<String, SqlError> {
         let bound = self.bind(sql)?;
-        let optimized = optimize(&bound.plan, &self.state)?;
+        let (optimized, _) = optimize(&bound.plan, &self.state)?;
         let physical = self
             .runtime
             .block_on(self.state.query_planner().create_physical_plan(&optimized, &self.state))

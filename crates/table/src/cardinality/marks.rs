@@ -16,14 +16,14 @@ use super::assumed::{mark_text, unmarked};
 /// Classes of columns whose values may meet, by their names without the table's name, and the marks of the constants
 /// that these columns are compared with for equality or inequality. `None` is an unmarked constant.
 #[derive(Default)]
-struct Meetings {
+pub(super) struct Meetings {
     /// For each name, another name of its class; the last one refers to itself.
     above: BTreeMap<String, String>,
     marks: Vec<(String, Option<String>)>,
 }
 
 impl Meetings {
-    fn class(&self, name: &str) -> String {
+    pub(super) fn class(&self, name: &str) -> String {
         let mut name = name.to_owned();
         while let Some(above) = self.above.get(&name).filter(|above| **above != name) {
             name.clone_from(above);
@@ -80,7 +80,7 @@ impl Meetings {
         }
     }
 
-    fn look_at_node(&mut self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
+    pub(super) fn look_at_node(&mut self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
         match node {
             LogicalPlan::Join(join) => join.on.iter().for_each(|(left, right)| self.compare(&[left, right])),
             LogicalPlan::Union(union) => {
@@ -110,7 +110,7 @@ impl Meetings {
 }
 
 /// The names of the columns in an expression, including outer references.
-fn columns_of(expr: &Expr) -> Vec<String> {
+pub(super) fn columns_of(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     let _never_fails = expr.apply(|part| {
         if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = part {

@@ -19,6 +19,7 @@ mod filtered;
 mod group_sizes;
 mod literal;
 mod marks;
+mod parameters;
 mod meeting;
 mod references;
 mod relation;
@@ -32,6 +33,9 @@ mod width;
 
 pub(crate) use assumed::{Mark, mark_of};
 pub use assumed::{evaluated, fold_assumed, is_marked, marked};
+pub use parameters::{
+    NameCounts, ParameterValues, Parameters, is_inner, parameter, parameters_in, parameters_of, with_parameters, with_values, with_values_of,
+};
 pub use assumptions::{Assumed, Assumptions, Correlation};
 pub use filter_text::FilterPart;
 pub use filter_text::filter_parts;

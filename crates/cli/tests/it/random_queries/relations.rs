@@ -40,6 +40,8 @@ pub(super) enum Relation {
     Workers,
     /// The second execution, which has the plan of the first, equals one that is planned anew.
     Again,
+    /// A query by parameters, whose plan is that of other values, equals one that is planned anew for each.
+    Values,
     /// Hints change nothing.
     Hints,
     /// A query is equivalent to its derived table, its common table expression, and a table filled by it.
@@ -55,7 +57,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    pub(super) const ALL: [Relation; 19] = [
+    pub(super) const ALL: [Relation; 20] = [
         Relation::PartsOfRows,
         Relation::PartsOfGroups,
         Relation::PartsOfHaving,
@@ -69,6 +71,7 @@ impl Relation {
         Relation::Shapes,
         Relation::Workers,
         Relation::Again,
+        Relation::Values,
         Relation::Hints,
         Relation::Wrapped,
         Relation::Sets,
@@ -96,6 +99,19 @@ pub(super) struct Sides {
 
 fn sides(left: impl Into<Vec<String>>, right: impl Into<Vec<String>>) -> Option<Sides> {
     Some(Sides { left: left.into(), right: right.into(), is_ordered: false })
+}
+
+/// Another value of a variable's type, of those that columns have; sometimes NULL or the same.
+fn other_value(of: &str, value: &str, random: &mut SplitMix64) -> String {
+    let number = below(random, 9);
+    match of.split('(').next().unwrap_or_default() {
+        _ if below(random, 12) == 0 => "NULL".to_owned(),
+        "tinyint" | "smallint" | "int" | "bigint" => number.to_string(),
+        "decimal" | "numeric" | "money" => format!("{number}.5"),
+        "date" | "datetime" | "datetime2" => format!("'2020-01-0{}'", number + 1),
+        "varchar" | "nvarchar" => ["'a'", "'A'", "'b'", "''", "'ab '"][number % 5].to_owned(),
+        _ => value.to_owned(),
+    }
 }
 
 fn text(query: &Select) -> String {
@@ -172,6 +188,7 @@ impl Case {
             Relation::SidesExchanged => same(&rewrite::select(&mut Swapped, query)),
             Relation::OperandsExchanged => same(&rewrite::select(&mut Turned, query)),
             Relation::Variables => self.variables(&mut random),
+            Relation::Values => self.values(&mut random),
             Relation::Shapes => same(&rewrite::select(&mut Reshaped(&mut random), query)),
             Relation::Workers => sides([text(query) + " OPTION (MAXDOP 1)"], [text(query) + " OPTION (MAXDOP 2)"]),
             Relation::Again => {
@@ -300,6 +317,31 @@ impl Case {
             format!("{declared} EXEC sp_executesql N'{quoted}', N'{}', {}", types.join(", "), names.join(", "))
         };
         sides([text(&query)], [batch])
+    }
+
+    fn values(&self, random: &mut SplitMix64) -> Option<Sides> {
+        let query = self.query.only(self.condition.clone());
+        let mut printer = Printer { with_variables: true, ..Printer::default() };
+        let with_variables = printer.select(&query);
+        if printer.variables.is_empty() {
+            return None;
+        }
+        let numbered = || (1..).zip(&printer.variables);
+        let types: Vec<String> = numbered().map(|(at, (of, _))| format!("@v{at} {of}")).collect();
+        let names: Vec<String> = numbered().map(|(at, _)| format!("@v{at}")).collect();
+        let (types, names) = (types.join(", "), names.join(", "));
+        let quoted = with_variables.replace('\'', "''");
+        let (mut anew, mut again) = (Vec::new(), Vec::new());
+        for execution in 0..4 {
+            let values = numbered().map(|(at, (of, value))| {
+                let value = if execution == 2 { value.clone() } else { other_value(of, value, random) };
+                format!("@v{at} {of} = {value}")
+            });
+            let declared = format!("DECLARE {};", values.collect::<Vec<_>>().join(", "));
+            anew.push(format!("{declared} {with_variables} OPTION (RECOMPILE)"));
+            again.push(format!("{declared} EXEC sp_executesql N'{quoted}', N'{types}', {names}"));
+        }
+        sides(anew, again)
     }
 
     fn wrapped(&self, random: &mut SplitMix64) -> Option<Sides> {
