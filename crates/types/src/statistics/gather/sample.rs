@@ -204,19 +204,23 @@ impl Sample {
             .filter(|(_, entry)| entry.value_len != NULL)
             .map(|(at, entry)| (number_at(key(entry), 1), at))
             .collect();
-        order.sort_unstable_by(|left, right| {
-            left.0
-                .cmp(&right.0)
-                .then_with(|| compare_bytes(key(&self.entries[left.1 as usize]), key(&self.entries[right.1 as usize])))
-                .then(left.1.cmp(&right.1))
-        });
+        let is_number = self.keys_are_numbers();
+        if is_number {
+            order.sort_unstable();
+        } else {
+            let key_at = |at: u32| key(&self.entries[at as usize]);
+            order.sort_unstable_by(|left, right| {
+                let by_number = left.0.cmp(&right.0);
+                by_number.then_with(|| compare_bytes(key_at(left.1), key_at(right.1))).then(left.1.cmp(&right.1))
+            });
+        }
         let mut rows: Vec<Row<'_>> = Vec::with_capacity(order.len());
         let (mut before, mut unit) = (None, 0);
         for (number, at) in order {
             let entry = &self.entries[at as usize];
             let key = key(entry);
             let is_near = before.replace(number) == Some(number);
-            if let Some(last) = rows.last_mut().filter(|last| is_near && last.key == key) {
+            if let Some(last) = rows.last_mut().filter(|last| is_near && (is_number || last.key == key)) {
                 last.rows += entry.rows as f64;
                 last.units += f64::from(u8::from(entry.unit != unit));
                 unit = entry.unit;
@@ -228,6 +232,13 @@ impl Sample {
             rows.push(Row { key, value, rows: entry.rows as f64, units: 1.0 });
         }
         rows
+    }
+
+    /// Whether the keys are equally long and no longer than the number that is made of them.
+    fn keys_are_numbers(&self) -> bool {
+        let mut lengths = self.entries.iter().filter(|entry| entry.value_len != NULL).map(|entry| entry.key_len);
+        let Some(first) = lengths.next() else { return true };
+        first as usize <= 1 + size_of::<u64>() && lengths.all(|length| length == first)
     }
 
     /// Of how many rows one was taken.
