@@ -24,8 +24,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, RecordBa
 use futures::Stream;
 use hobt_access::scan::{PageVisitor, Scan, ScanWorker, ShownPage};
 use hobt_access::{AccessError, LargeValues};
+use hobt_engine::statistics_type;
 use hobt_page::StoredValue;
 use hobt_types::statistics::{GatherColumns, Gatherer};
+use hobt_types::{MaxLength, SqlType};
 use parking_lot::Mutex;
 
 use super::role::{Role, role};
@@ -87,6 +89,35 @@ impl GatheredScan {
     }
 }
 
+/// The part of a stored value of a `max` type that statistics are of: that of the longest other type
+/// ([`statistics_type`]).
+fn known_part(sql_type: SqlType, value: &[u8]) -> &[u8] {
+    let limit = match statistics_type(sql_type) {
+        same if same == sql_type => return value,
+        SqlType::VarChar(MaxLength::Limited(limit)) => (usize::from(limit), false),
+        SqlType::NVarChar(MaxLength::Limited(limit)) => (usize::from(limit), true),
+        SqlType::VarBinary(MaxLength::Limited(limit)) => return &value[..value.len().min(usize::from(limit))],
+        _ => return value,
+    };
+    let (characters, are_units) = limit;
+    if value.len() <= characters {
+        return value;
+    }
+    // Pages hold UTF-8. Limits are in characters, or in units of UTF-16, of which characters of four bytes have two.
+    let mut left = characters;
+    let end = value.iter().position(|byte| {
+        let width = match byte {
+            0x80..=0xBF => return false,
+            0xF0.. if are_units => 2,
+            _ => 1,
+        };
+        let is_beyond = width > left;
+        left = left.saturating_sub(width);
+        is_beyond
+    });
+    &value[..end.unwrap_or(value.len())]
+}
+
 /// A scan that gathers statistics; plans show it as the [`ScanExec`].
 struct GatherScanExec {
     scan: Arc<dyn ExecutionPlan>,
@@ -118,6 +149,7 @@ impl ExecutionPlan for GatherScanExec {
         let pages = GatherPages {
             scan: Arc::clone(&scan),
             gathered: Arc::clone(&self.gathered),
+            types: self.gathered.places.iter().map(|place| source.table().table().columns[*place].sql_type).collect(),
             partitions,
             sample_rows,
             parts: BTreeMap::new(),
@@ -142,6 +174,8 @@ impl ExecutionPlan for GatherScanExec {
 struct GatherPages {
     scan: Arc<Scan>,
     gathered: Arc<GatheredScan>,
+    /// The columns' types.
+    types: Vec<SqlType>,
     /// The partitions that are scanned, by their positions in the table.
     partitions: Vec<usize>,
     sample_rows: usize,
@@ -165,13 +199,14 @@ impl PageVisitor for GatherPages {
         if let Some(next) = shown.next {
             places.iter().for_each(|place| next.fetch(page, *place));
         }
-        let large = self.scan.large_values(shown.partition);
+        let (large, types) = (self.scan.large_values(shown.partition), &self.types);
         let slots = (0..page.row_count()).filter(|slot| !page.is_deleted(*slot));
         let stored = |place: usize, slot: usize| {
             page.stored(place, slot).map_err(|damage| self.scan.damaged_page(shown.id, damage))
         };
         if let ([place], false) = (places.as_slice(), page.has_pointers()) {
-            let values = slots.map(|slot| stored(*place, slot).map(|value| value.in_row()));
+            let known = |bytes| known_part(types[0], bytes);
+            let values = slots.map(|slot| stored(*place, slot).map(|value| value.in_row().map(known)));
             let values: Vec<Option<&[u8]>> = values.collect::<std::result::Result<_, _>>()?;
             gatherer.add_column(values.into_iter());
             return Ok(());
@@ -182,7 +217,9 @@ impl PageVisitor for GatherPages {
                 other => Ok(other.in_row().map(<[u8]>::to_vec)),
             });
             let row: Vec<Option<Vec<u8>>> = row.collect::<std::result::Result<_, AccessError>>()?;
-            let row: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+            let known = row.iter().zip(types);
+            let row: Vec<Option<&[u8]>> =
+                known.map(|(value, sql_type)| value.as_deref().map(|bytes| known_part(*sql_type, bytes))).collect();
             // A value that its column cannot have is left out; it makes the statement fail that uses it.
             let _left_out = gatherer.add(&row);
         }
@@ -278,5 +315,27 @@ impl Stream for GatherStream {
 impl RecordBatchStream for GatherStream {
     fn schema(&self) -> SchemaRef {
         self.source.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_max_types_are_known_up_to_the_length_of_the_longest_others() {
+        let (text, unicode) = (SqlType::VarChar(MaxLength::Max), SqlType::NVarChar(MaxLength::Max));
+        let ascii = "a".repeat(9000).into_bytes();
+        assert_eq!(known_part(text, &ascii).len(), 8000);
+        assert_eq!(known_part(unicode, &ascii).len(), 4000);
+        assert_eq!(known_part(SqlType::VarBinary(MaxLength::Max), &ascii).len(), 8000);
+        assert_eq!(known_part(SqlType::VarChar(MaxLength::Limited(20)), &ascii[..20]), &ascii[..20]);
+        let accents = "\u{e9}".repeat(5000).into_bytes();
+        assert_eq!(known_part(text, &accents), accents, "characters are counted, not bytes");
+        assert_eq!(known_part(unicode, &accents).len(), 8000);
+        let wide = "\u{1f600}".repeat(3000).into_bytes();
+        assert_eq!(known_part(unicode, &wide).len(), 4 * 2000, "two units each");
+        let odd = ["a", &"\u{1f600}".repeat(3000)].concat().into_bytes();
+        assert_eq!(known_part(unicode, &odd).len(), 1 + 4 * 1999, "no half of a character");
     }
 }

@@ -388,11 +388,14 @@ fn automatic(session: &mut Session, table: &str, column: &str) -> String {
 #[test]
 fn statistics_that_nobody_asked_for_say_of_a_small_table_what_a_full_scan_says() {
     let columns = "u int, few smallint NULL, m money NULL, f float NULL, d date NULL, n nvarchar(40) NULL,
-        x varbinary(20) NULL, w varchar(5000) NULL, b bit NULL, z int NULL, o tinyint NOT NULL";
+        x varbinary(20) NULL, w varchar(5000) NULL, b bit NULL, z int NULL, o tinyint NOT NULL,
+        v varchar(max) NULL, y varbinary(max) NULL";
     let rows =
         "SELECT value * 7919 % 5003, IIF(value % 9 = 0, NULL, value % 40), value % 100 / 8.0, value % 77 / 16.0e0,
         DATEADD(day, value % 900, '20200101'), IIF(value % 2 = 0, N'Ärger', N'ärger') + CAST(value % 30 AS nvarchar(9)),
-        CAST(value % 60 AS binary(4)), REPLICATE(CHAR(65 + value % 20), value % 5000), value % 2, NULL, 4
+        CAST(value % 60 AS binary(4)), REPLICATE(CHAR(65 + value % 20), value % 5000), value % 2, NULL, 4,
+        REPLICATE(CAST(CHAR(65 + value % 20) AS varchar(max)), IIF(value % 50 = 0, 9000 + value % 7, value % 7)),
+        CAST(value % 90 AS binary(4))
         FROM GENERATE_SERIES(1, 5000)";
     let (_folder, instance) = instance_with(&format!(
         "CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (1000, 2000, 4000);
@@ -417,6 +420,8 @@ fn statistics_that_nobody_asked_for_say_of_a_small_table_what_a_full_scan_says()
             ("b", "1"),
             ("z", "5"),
             ("o", "5"),
+            ("v", "'A'"),
+            ("y", "0x05"),
         ] {
             // The clustered index's statistics are of its first column.
             if (table, column) == ("tree", "few") {

@@ -3,8 +3,8 @@
 //! The cost of each row is small. Its key is made once, each prefix of it is hashed into a sketch, and its position in
 //! the order decides whether it is a new least or greatest value. If the first columns of a row equal those of the row
 //! before, even this is skipped for them. A single column of numbers has a [faster path](number). Frequent values come
-//! from a [sample](sample), which holds all rows while there are few. Rows of sampled pages are scaled up to the table by
-//! counts of the [units](units) in which values occur.
+//! from a [sample](sample), which holds all rows while there are few. Rows of sampled pages are scaled up to the table
+//! by counts of the [units](units) in which values occur.
 
 mod columns;
 mod number;

@@ -91,13 +91,9 @@ impl Gathering<'_> {
         self.sample.is_some() || share.is_some()
     }
 
-    /// Whether all rows are wanted as the table stores them.
-    fn reads_stored_rows(&self) -> bool {
-        let is_stored = |place: &usize| {
-            let sql_type = self.table.columns[*place].sql_type;
-            statistics_type(sql_type) == sql_type
-        };
-        self.statistics.filter.is_none() && self.partitions.is_none() && self.columns().iter().all(is_stored)
+    /// Whether all rows are wanted.
+    fn wants_all_rows(&self) -> bool {
+        self.statistics.filter.is_none() && self.partitions.is_none()
     }
 
     /// The table's full name, the sample and the hints, as part of a query.
@@ -204,7 +200,7 @@ impl Definitions<'_, '_> {
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let share = gathering.share();
         if gathering.is_quick
-            && gathering.reads_stored_rows()
+            && gathering.wants_all_rows()
             && let Some(parts) = self.gather_scanned(run, gathering, share, &columns)?
         {
             return Ok(parts);
