@@ -39,7 +39,7 @@ impl<'a> StoredValue<'a> {
     }
 
     /// The value's bytes, if they are in the row.
-    pub(crate) fn in_row(self) -> Option<&'a [u8]> {
+    pub fn in_row(self) -> Option<&'a [u8]> {
         if let StoredValue::InRow(bytes) = self { Some(bytes) } else { None }
     }
 

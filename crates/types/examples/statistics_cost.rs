@@ -1,5 +1,5 @@
-//! The cost of statistics: gathering a row, merging a thousand partitions, and the error of their counts of different
-//! values.
+//! The cost of statistics: gathering a row, of a load or of sampled pages, merging a thousand partitions, and the error
+//! of their counts of different values.
 //!
 //!     cargo run --release -p hobt-types --example statistics_cost
 
@@ -56,6 +56,32 @@ fn gathering(what: &str, types: &[SqlType], row: impl Fn(u64) -> Vec<Vec<u8>>) {
     println!("gather {what:<38} {nanoseconds:6.1} ns a row, {:5.1} ms for the summary", finish * 1e3);
 }
 
+/// Ints of extents of which a tenth was drawn.
+fn gathering_units(what: &str, value: impl Fn(u64) -> u64) {
+    const UNIT_ROWS: u64 = 1_600;
+    let columns = columns(&[SqlType::Int]);
+    let rows: Vec<[u8; 4]> = (0..ROWS)
+        .map(|row| value(row / UNIT_ROWS * 10 * UNIT_ROWS + row % UNIT_ROWS) as i32)
+        .map(i32::to_le_bytes)
+        .collect();
+    let (mut finish, mut distinct) = (0.0, 0.0);
+    let all = seconds(|| {
+        let mut gatherer = Gatherer::of_units(columns.clone(), usize::MAX);
+        for unit in rows.chunks(UNIT_ROWS as usize) {
+            gatherer.begin_unit();
+            gatherer.add_column(unit.iter().map(|value| Some(value.as_slice())));
+        }
+        let start = Instant::now();
+        distinct = gatherer.finish_table(10.0 * ROWS as f64).distinct(1);
+        finish = start.elapsed().as_secs_f64();
+    });
+    let nanoseconds = (all - finish) * 1e9 / ROWS as f64;
+    println!(
+        "gather a tenth, {what:<29} {nanoseconds:6.1} ns a row, {:5.1} ms for the summary, {distinct:.0} different values",
+        finish * 1e3
+    );
+}
+
 fn merging(what: &str, value: impl Fn(u64, u64) -> u64) {
     let columns = columns(&[SqlType::BigInt]);
     let of_partition = |partition: u64| {
@@ -103,6 +129,9 @@ fn main() {
     gathering("texts of 18 characters", &[text], |row| {
         vec![format!("Customer#{:09}", mixed(row) % 1_000_000).into_bytes()]
     });
+    gathering_units("ints in random order", mixed);
+    gathering_units("a thousand values", |row| mixed(row) % 1_000);
+    gathering_units("50 equal rows together", |row| row / 50);
     merging("partitions, a range each", |partition, row| (partition * 2_000 + row) << 1);
     merging("partitions, all over the same range", |partition, row| mixed(partition * 2_000 + row));
     counting();

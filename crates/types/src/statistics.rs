@@ -18,6 +18,7 @@ mod gather;
 mod histogram;
 mod sorted;
 mod summary;
+mod units;
 
 pub use codec::{StatisticsDamage, decode, encode};
 pub use distinct::{DistinctSketch, hash_key};

@@ -168,6 +168,7 @@ pub struct Scan {
     through_pool: bool,
     workers: usize,
     page_count: u64,
+    unit_pages: u32,
     context: Arc<StatementContext>,
     /// The snapshot by which rows are shown; `None` for current rows.
     view: Option<Arc<Snapshot>>,
@@ -288,6 +289,7 @@ impl Scan {
         for (partition, part) in partitions.iter().enumerate() {
             pages.extend(part.pages(partition, place_of)?);
         }
+        let unit_pages = sample::unit_pages(&pages);
         if let Some(sample) = &settings.sample {
             pages = sample.of(&pages);
         }
@@ -304,6 +306,7 @@ impl Scan {
             through_pool,
             workers,
             page_count,
+            unit_pages,
             context,
             view,
             counts,
@@ -341,6 +344,11 @@ impl Scan {
     /// The number of pages that the scan covers.
     pub fn page_count(&self) -> u64 {
         self.page_count
+    }
+
+    /// Which unit of a sample a page is in: pages of one are taken or left out together.
+    pub fn sampled_unit(&self, page: PageId) -> u64 {
+        u64::from(page.file.0) << 32 | u64::from(page.number / self.unit_pages)
     }
 
     /// How many workers share the scan.

@@ -20,6 +20,12 @@ pub struct PageSample {
     pub seed: u64,
 }
 
+/// How many pages are taken or left out together.
+pub(super) fn unit_pages(pages: &[PageRange]) -> u32 {
+    let all: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
+    if all >= PAGES_BY_EXTENT { EXTENT_PAGES } else { 1 }
+}
+
 impl PageSample {
     fn takes(&self, file: usize, unit: u32) -> bool {
         // SplitMix64's last steps: all bits of the position and the seed count.
@@ -31,8 +37,7 @@ impl PageSample {
 
     /// The pages of these that are in the sample.
     pub(super) fn of(&self, pages: &[PageRange]) -> Vec<PageRange> {
-        let all: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
-        let unit_pages = if all >= PAGES_BY_EXTENT { EXTENT_PAGES } else { 1 };
+        let unit_pages = unit_pages(pages);
         let mut chosen: Vec<PageRange> = Vec::new();
         for range in pages {
             let mut rest = *range;

@@ -356,6 +356,108 @@ fn a_column_of_max_type_is_estimated_by_its_histogram_and_gets_one_unasked() {
     assert_eq!(estimate(&mut session, "SELECT * FROM m WHERE b = 0x00000001"), 500.0);
 }
 
+/// The histogram of a statistics object of a table, and its rows, sampled rows and distinct values.
+fn histogram_of(session: &mut Session, table: &str, statistics: &str) -> Vec<Vec<String>> {
+    let of = |what: &str, view: &str| {
+        format!(
+            "SELECT {what} FROM sys.stats AS s CROSS APPLY sys.{view}(s.object_id, s.stats_id) AS h
+             WHERE s.object_id = OBJECT_ID('{table}') AND s.name = '{statistics}'"
+        )
+    };
+    let mut rows = ok(session, &of("h.rows, h.rows_sampled, h.unfiltered_rows, h.steps", "dm_db_stats_properties"));
+    let steps = "CAST(h.range_high_key AS nvarchar(100)), h.equal_rows, h.range_rows, h.distinct_range_rows";
+    rows.extend(ok(session, &format!("{} ORDER BY h.step_number", of(steps, "dm_db_stats_histogram"))));
+    rows
+}
+
+/// The name of the automatic statistics of a column.
+fn automatic(session: &mut Session, table: &str, column: &str) -> String {
+    let rows = ok(
+        session,
+        &format!(
+            "SELECT s.name FROM sys.stats AS s JOIN sys.stats_columns AS c
+             ON c.object_id = s.object_id AND c.stats_id = s.stats_id
+             WHERE s.object_id = OBJECT_ID('{table}') AND s.auto_created = 1
+             AND COL_NAME(c.object_id, c.column_id) = '{column}'"
+        ),
+    );
+    assert_eq!(rows.len(), 1, "automatic statistics of {column}: {rows:?}");
+    rows[0][0].clone()
+}
+
+#[test]
+fn statistics_that_nobody_asked_for_say_of_a_small_table_what_a_full_scan_says() {
+    let columns = "u int, few smallint NULL, m money NULL, f float NULL, d date NULL, n nvarchar(40) NULL,
+        x varbinary(20) NULL, w varchar(5000) NULL, b bit NULL, z int NULL, o tinyint NOT NULL,
+        v varchar(max) NULL, y varbinary(max) NULL";
+    let rows =
+        "SELECT value * 7919 % 5003, IIF(value % 9 = 0, NULL, value % 40), value % 100 / 8.0, value % 77 / 16.0e0,
+        DATEADD(day, value % 900, '20200101'), IIF(value % 2 = 0, N'Ärger', N'ärger') + CAST(value % 30 AS nvarchar(9)),
+        CAST(value % 60 AS binary(4)), REPLICATE(CHAR(65 + value % 20), value % 5000), value % 2, NULL, 4,
+        REPLICATE(CAST(CHAR(65 + value % 20) AS varchar(max)), IIF(value % 50 = 0, 9000 + value % 7, value % 7)),
+        CAST(value % 90 AS binary(4))
+        FROM GENERATE_SERIES(1, 5000)";
+    let (_folder, instance) = instance_with(&format!(
+        "CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (1000, 2000, 4000);
+         CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY]);
+         CREATE TABLE heap ({columns}); CREATE TABLE parts ({columns}) ON ps (u);
+         CREATE TABLE tree ({columns}); CREATE CLUSTERED INDEX cx ON tree (few, u);"
+    ));
+    let mut session = used(&instance);
+    for table in ["heap", "parts", "tree"] {
+        // In a transaction no query makes statistics.
+        let batch = format!("BEGIN TRAN; INSERT INTO {table} {rows}; DELETE FROM {table} WHERE u % 11 = 3; COMMIT");
+        ok(&mut session, &batch);
+        for (column, value) in [
+            ("u", "5"),
+            ("few", "5"),
+            ("m", "5"),
+            ("f", "5"),
+            ("d", "'20200105'"),
+            ("n", "N'ärger5'"),
+            ("x", "0x05"),
+            ("w", "'A'"),
+            ("b", "1"),
+            ("z", "5"),
+            ("o", "5"),
+            ("v", "'A'"),
+            ("y", "0x05"),
+        ] {
+            // The clustered index's statistics are of its first column.
+            if (table, column) == ("tree", "few") {
+                continue;
+            }
+            ok(&mut session, &format!("SELECT COUNT(*) FROM {table} WHERE {column} = {value}"));
+            let name = automatic(&mut session, table, column);
+            let unasked = histogram_of(&mut session, table, &name);
+            ok(&mut session, &format!("UPDATE STATISTICS {table} {name} WITH FULLSCAN"));
+            assert_eq!(unasked, histogram_of(&mut session, table, &name), "{table}.{column}");
+        }
+    }
+}
+
+#[test]
+fn statistics_that_nobody_asked_for_sample_a_large_table_however_its_rows_lie() {
+    const ROWS: f64 = 1_000_000.0;
+    let (_folder, instance) = instance_with(
+        "SELECT CAST(value AS bigint) * 7654321 % 1000003 AS u, value / 50 AS c, value % 1000 AS g,
+         CAST(value / 20 AS varchar(10)) AS t INTO big FROM GENERATE_SERIES(1, 1000000)",
+    );
+    let mut session = used(&instance);
+    ok(&mut session, "SELECT COUNT(*) FROM big WHERE u = 5 AND c = 5 AND g = 5 AND t = '5'");
+    for (column, distinct) in [("u", ROWS), ("c", ROWS / 50.0), ("g", 1000.0), ("t", ROWS / 20.0)] {
+        let name = automatic(&mut session, "big", column);
+        let unasked = histogram_of(&mut session, "big", &name);
+        let numbers: Vec<f64> = unasked[0].iter().map(|text| text.parse().expect("a number")).collect();
+        assert_eq!(numbers[0], ROWS, "rows by statistics of {column}");
+        assert!((0.4 * ROWS..0.8 * ROWS).contains(&numbers[1]), "{} rows sampled of {column}", numbers[1]);
+        let groups = estimate(&mut session, &format!("SELECT {column} FROM big GROUP BY {column}"));
+        assert!((groups / distinct - 1.0).abs() < 0.1, "{groups} values of {column}");
+        ok(&mut session, &format!("UPDATE STATISTICS big {name} WITH FULLSCAN"));
+        assert_eq!(histogram_of(&mut session, "big", &name)[0][1], "1000000", "rows sampled of {column}");
+    }
+}
+
 #[test]
 fn the_beginning_of_a_pattern_is_estimated_as_a_range() {
     let (_folder, instance) = instance_with(

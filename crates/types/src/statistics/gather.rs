@@ -3,18 +3,21 @@
 //! The cost of each row is small. Its key is made once, each prefix of it is hashed into a sketch, and its position in
 //! the order decides whether it is a new least or greatest value. If the first columns of a row equal those of the row
 //! before, even this is skipped for them. A single column of numbers has a [faster path](number). Frequent values come
-//! from a [sample](sample), which holds all rows while there are few.
+//! from a [sample](sample), which holds all rows while there are few. Rows of sampled pages are scaled up to the table
+//! by counts of the [units](units) in which values occur.
 
 mod columns;
 mod number;
 mod row;
 mod sample;
+mod units;
 
 use hobt_base::compare_bytes;
 
 use self::number::NumberColumn;
 use self::row::LastRow;
-use self::sample::Sample;
+use self::sample::{Row, Sample};
+use self::units::Units;
 use super::histogram::number_at;
 use super::{DistinctSketch, Histogram, HistogramBuilder, Prefix, Summary, hash_key};
 use crate::KeyError;
@@ -40,6 +43,8 @@ pub struct Gatherer {
     last: LastRow,
     extremes: Option<[Extreme; 2]>,
     sample: Sample,
+    /// Used if the rows are those of a sample of pages.
+    units: Option<Units>,
     /// The leading column's key for the histogram, if the value is too long for it and is cut.
     cut_key: Vec<u8>,
 }
@@ -95,6 +100,7 @@ impl Gatherer {
             last: LastRow { hashes: vec![0; count], ..LastRow::default() },
             extremes: None,
             sample: Sample::new(count, sample_rows_max),
+            units: None,
             cut_key: Vec::new(),
         }
     }
@@ -135,6 +141,9 @@ impl Gatherer {
             for at in equal..self.prefixes.len() {
                 let hash = hash_key(&self.last.key[..self.last.columns[at].key_end]);
                 self.prefixes[at].distinct.add(hash);
+                if let Some(units) = &mut self.units {
+                    units.counts[at].add(hash, units.current);
+                }
                 self.last.hashes[at] = hash;
             }
             self.sample.row_changes();
@@ -182,7 +191,8 @@ impl Gatherer {
     /// Bytes of memory that it holds, approximately.
     pub fn held_bytes(&self) -> usize {
         let sketches: usize = self.prefixes.iter().map(|seen| seen.distinct.held_bytes()).sum();
-        size_of::<Gatherer>() + sketches + self.sample.held_bytes()
+        let units = self.units.as_ref().map_or(0, Units::held_bytes);
+        size_of::<Gatherer>() + sketches + self.sample.held_bytes() + units
     }
 
     /// Adds all rows that another gatherer of these columns has seen.
@@ -200,11 +210,17 @@ impl Gatherer {
         for extreme in other.extremes.iter().flatten() {
             stretch(&mut self.extremes, &extreme.key, &extreme.value);
         }
-        self.sample.merge(other.sample);
+        let own_units = self.merge_units(other.units);
+        self.sample.merge(other.sample, own_units);
     }
 
     /// The summary of the rows so far. More may be added.
     pub fn summary(&self) -> Summary {
+        self.summary_of(&self.sample.sorted_values())
+    }
+
+    /// The summary; `sorted` are the sample's values.
+    fn summary_of(&self, sorted: &[Row<'_>]) -> Summary {
         let rows = self.rows as f64;
         let prefix = |(at, seen): (usize, &Seen)| {
             let counted = self.sample.counts(at);
@@ -219,7 +235,7 @@ impl Gatherer {
             }
         };
         let prefixes = self.prefixes.iter().enumerate().map(prefix).collect();
-        let mut summary = Summary { rows, sampled_rows: rows, prefixes, histogram: self.histogram() };
+        let mut summary = Summary { rows, sampled_rows: rows, prefixes, histogram: self.histogram(sorted) };
         if !self.sample.is_whole() {
             summary.agree();
         }
@@ -232,15 +248,13 @@ impl Gatherer {
     }
 
     /// The sample's histogram, scaled to the exact numbers of rows and NULLs, from the least to the greatest value.
-    fn histogram(&self) -> Histogram {
+    fn histogram(&self, sorted: &[Row<'_>]) -> Histogram {
         let mut builder = HistogramBuilder::new();
         if self.nulls > 0 {
             builder.push(&[0x00], None, self.nulls as f64);
         }
         let Some([least, greatest]) = &self.extremes else { return builder.finish() };
-        let sorted = self.sample.sorted_values();
-        let is_missing =
-            |extreme: &Extreme, row: Option<&sample::Row<'_>>| row.is_none_or(|row| row.key != extreme.key);
+        let is_missing = |extreme: &Extreme, row: Option<&Row<'_>>| row.is_none_or(|row| row.key != extreme.key);
         let is_least_missing = is_missing(least, sorted.first());
         let is_greatest_missing = least.key != greatest.key && is_missing(greatest, sorted.last());
         let added = f64::from(u8::from(is_least_missing)) + f64::from(u8::from(is_greatest_missing));
@@ -252,7 +266,7 @@ impl Gatherer {
         if is_least_missing {
             builder.push(&least.key, Some(&least.value), extreme_rows);
         }
-        for row in &sorted {
+        for row in sorted {
             builder.push(row.key, Some(row.value), row.rows * factor);
         }
         if is_greatest_missing {

@@ -222,14 +222,14 @@ impl Histogram {
         Histogram::of(self.steps.iter().map(scale).collect())
     }
 
-    /// The histogram of `factor` times as many rows, of which these are a random sample. A value seen once has `rare`
-    /// rows of the whole, and `factor` more for each further time that it was seen. The other rows belong to values
-    /// that are not in the sample, and go between the steps. NULL is scaled by `factor`, however rarely it was seen.
-    pub(super) fn of_sample(&self, factor: f64, rare: f64) -> Histogram {
+    /// The histogram of `factor` times as many rows, of which these are a random sample. `rows_of` tells how many rows
+    /// of the whole a step's value has, if fewer than in proportion. The other rows belong to values that are not in
+    /// the sample, and go between the steps. NULL is scaled by `factor`, however rarely it was seen.
+    pub(super) fn of_sample(&self, factor: f64, rows_of: impl Fn(&Step) -> f64) -> Histogram {
         let mut whole = self.scaled(factor);
         let nulls = self.steps.len() - self.values().len();
-        let rest = |seen: f64| if seen < 1.0 { 0.0 } else { (factor - rare).max(0.0) };
-        let unseen: Vec<f64> = self.values().iter().map(|step| rest(step.equal_rows)).collect();
+        let rest = |step: &Step| (step.equal_rows * factor - rows_of(step)).max(0.0);
+        let unseen: Vec<f64> = self.values().iter().map(rest).collect();
         // Nothing is known of the values below the first one.
         if let [first, behind @ ..] = &mut whole.steps[nulls..]
             && !behind.is_empty()

@@ -1,7 +1,7 @@
 //! Statistics of some rows' columns, which are stored, merged and queried.
 
 use super::histogram::{ROWS_MAX, merged_of};
-use super::{DistinctSketch, Histogram, STEPS_MAX};
+use super::{DistinctSketch, Histogram, STEPS_MAX, Step};
 
 /// The relative rounding error of a quotient multiplied by its divisor.
 const ROUNDING: f64 = 1e-12;
@@ -129,14 +129,27 @@ impl Summary {
         if self.rows <= 0.0 || rows == self.rows {
             return self.clone();
         }
+        // A value has `rare` rows for the first time that it was seen, and `factor` more for each further time.
+        let (factor, rare) = (rows / self.rows, self.rows_of_rare(rows));
+        let rest = (factor - rare).max(0.0);
+        let rows_of = |step: &Step| step.equal_rows * factor - if step.equal_rows < 1.0 { 0.0 } else { rest };
+        let growth = |prefix: &Prefix| match prefix.seen_distinct {
+            seen if seen > 0.0 => (prefix.estimate_in(rows) / seen).max(1.0),
+            _ => prefix.growth,
+        };
+        let growths: Vec<f64> = self.prefixes.iter().map(growth).collect();
+        self.grown_to(rows, &growths, rows_of)
+    }
+
+    /// The summary of `rows` rows, of which this is a random sample: with the growth of each prefix, and the rows of a
+    /// step's value.
+    pub(super) fn grown_to(&self, rows: f64, growths: &[f64], rows_of: impl Fn(&Step) -> f64) -> Summary {
         let factor = rows / self.rows;
-        let histogram = self.histogram.of_sample(factor, self.rows_of_rare(rows));
+        let histogram = self.histogram.of_sample(factor, rows_of);
         let mut whole = Summary { rows, histogram, ..self.clone() };
-        for prefix in &mut whole.prefixes {
+        for (prefix, growth) in whole.prefixes.iter_mut().zip(growths) {
             prefix.bytes *= factor;
-            if prefix.seen_distinct > 0.0 {
-                prefix.growth = (prefix.estimate_in(rows) / prefix.seen_distinct).max(1.0);
-            }
+            prefix.growth = *growth;
         }
         whole.agree();
         whole

@@ -1,7 +1,12 @@
-//! Gathers data statistics with a query: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`. Its groups
-//! arrive in the order of the statistics' keys. So counts are exact, and the query uses memory and spills like any
-//! other query.
+//! Gathers data statistics with a query.
+//!
+//! - Statistics that were asked for: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`. Its groups
+//!   arrive in the order of the statistics' keys. So counts are exact, and the query uses memory and spills like any
+//!   other query.
+//! - Automatic ones: `SELECT columns …`, whose scan hands its pages to gatherers ([`GatheredScan`]), without sort and
+//!   groups: nobody waits longer for a plan than the reading takes.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,12 +21,14 @@ use hobt_types::statistics::{GatherColumns, SortedGatherer, Summary};
 use hobt_types::{SqlType, Value};
 
 use super::options::Sample;
-use super::statistics_types;
+use super::{UNASKED_PAGES_MAX, statistics_types};
 use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::place::Place;
 use crate::query::one_stream;
 use hobt_binder::{BindOptions, Binder};
+use hobt_operators::GatheredScan;
+use hobt_planner::{FinishPlan, PhysicalPlan};
 use hobt_table::{StatementRun, Writes};
 
 /// The minimum number of sampled pages, 8 MB, as in SQL Server. Smaller tables are always read whole. A sample consists
@@ -47,6 +54,8 @@ pub(super) struct Gathering<'a> {
     pub(super) partitions: Option<&'a [usize]>,
     /// The share of the statement that is done when they are gathered.
     pub(super) ends_at: f64,
+    /// Whether rows are gathered as they are read, if that is possible.
+    pub(super) is_quick: bool,
 }
 
 /// The expression for a row's partition number: `[database].$PARTITION.[function]([column])`. The database is named
@@ -66,8 +75,43 @@ impl Gathering<'_> {
             pages += store.hobt().data_pages();
             rows += store.hobt().row_count();
         }
-        let share = self.sample?.share_of(rows as f64).max(SAMPLED_PAGES_MIN as f64 / pages.max(1) as f64);
+        let of_pages = |wanted: u64| wanted as f64 / pages.max(1) as f64;
+        let most = if self.is_quick { of_pages(UNASKED_PAGES_MAX) } else { 1.0 };
+        let wanted = match self.sample {
+            Some(sample) => sample.share_of(rows as f64),
+            None if self.is_quick => 1.0,
+            None => return None,
+        };
+        let share = wanted.min(most).max(of_pages(SAMPLED_PAGES_MIN));
         (share < 1.0).then_some(share)
+    }
+
+    /// Whether only a part of the table is read, or was to be read: the whole table may be too small for a sample.
+    fn is_sample(&self, share: Option<f64>) -> bool {
+        self.sample.is_some() || share.is_some()
+    }
+
+    /// Whether all rows are wanted.
+    fn wants_all_rows(&self) -> bool {
+        self.statistics.filter.is_none() && self.partitions.is_none()
+    }
+
+    /// The table's full name, the sample and the hints, as part of a query.
+    fn source(&self, share: Option<f64>, hint: &str) -> String {
+        let place = self.place;
+        let mut text = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
+        if let Some(share) = share {
+            let _ = write!(text, " TABLESAMPLE SYSTEM ({} PERCENT)", share * 100.0);
+        }
+        let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
+        let _ = write!(text, " WITH ({}{hint})", if versions { "READCOMMITTED" } else { "NOLOCK" });
+        text
+    }
+
+    /// The text of the query over the stored rows of this part of the table.
+    fn quick_text(&self, share: Option<f64>) -> String {
+        let names: Vec<String> = self.columns().iter().map(|place| quoted(&self.table.columns[*place].name)).collect();
+        format!("SELECT {} FROM {}", names.join(", "), self.source(share, ", FORCESCAN"))
     }
 
     fn columns(&self) -> Vec<usize> {
@@ -90,15 +134,7 @@ impl Gathering<'_> {
         let number = partition_number(self.place, snapshot, table);
         let keys: Vec<String> = self.columns().iter().map(expression).collect();
         let first = number.as_deref().unwrap_or("1");
-        let mut text = format!("SELECT {first}, {}, COUNT_BIG(*) FROM ", keys.join(", "));
-        let place = self.place;
-        let full = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
-        text.push_str(&full);
-        if let Some(share) = share {
-            let _ = write!(text, " TABLESAMPLE SYSTEM ({} PERCENT)", share * 100.0);
-        }
-        let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
-        text.push_str(if versions { " WITH (READCOMMITTED)" } else { " WITH (NOLOCK)" });
+        let mut text = format!("SELECT {first}, {}, COUNT_BIG(*) FROM {}", keys.join(", "), self.source(share, ""));
         let mut conditions: Vec<String> = self.statistics.filter.iter().map(|filter| format!("({filter})")).collect();
         if let (Some(number), Some(partitions)) = (&number, self.partitions) {
             let list: Vec<String> = partitions.iter().map(|partition| (partition + 1).to_string()).collect();
@@ -160,24 +196,101 @@ impl Definitions<'_, '_> {
         run: &Arc<StatementRun>,
         gathering: &Gathering<'_>,
     ) -> Result<Vec<StatisticsPart>, Failure> {
+        let columns = statistics_columns(gathering.table, &gathering.columns());
+        let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
+        let share = gathering.share();
+        if gathering.is_quick
+            && gathering.wants_all_rows()
+            && let Some(parts) = self.gather_scanned(run, gathering, share, &columns)?
+        {
+            return Ok(parts);
+        }
+        self.gather_groups(run, gathering, share, columns)
+    }
+
+    /// Reads the stored rows. `None` if the query's plan is not a scan of the table.
+    fn gather_scanned(
+        &mut self,
+        run: &Arc<StatementRun>,
+        gathering: &Gathering<'_>,
+        share: Option<f64>,
+        columns: &GatherColumns,
+    ) -> Result<Option<Vec<StatisticsPart>>, Failure> {
+        let gathered = GatheredScan::new(columns.clone(), gathering.columns(), share.is_some());
+        let is_scan = Cell::new(false);
+        let finish = |plan: PhysicalPlan| {
+            let gathering = gathered.gathering(&plan);
+            is_scan.set(gathering.is_some());
+            one_stream(gathering.unwrap_or(plan))
+        };
+        let query = parsed(&gathering.quick_text(share))?;
+        let is_run = &mut |_: &RecordBatch| Err(SqlError::internal("rows of a scan that gathers statistics"));
+        if !self.run_gathering(run, gathering, &query, (&finish, &|| is_scan.get()), is_run)? {
+            return Ok(None);
+        }
+        let of_base = &gathering.table.base_index().partitions;
+        let mut parts = Vec::new();
+        for (partition, gatherer) in gathered.take() {
+            let hobt = of_base[partition].hobt;
+            let summary = self.whole_of(gathering, hobt, share, |rows| gatherer.finish_table(rows))?;
+            parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
+        }
+        parts.retain(|part| part.summary.rows > 0.0);
+        Ok(Some(parts))
+    }
+
+    fn gather_groups(
+        &mut self,
+        run: &Arc<StatementRun>,
+        gathering: &Gathering<'_>,
+        share: Option<f64>,
+        columns: GatherColumns,
+    ) -> Result<Vec<StatisticsPart>, Failure> {
         let (place, table) = (gathering.place, gathering.table);
         let snapshot = place.database.snapshot_of(&run.context);
-        let share = gathering.share();
         let query = parsed(&gathering.text(&snapshot, share))?;
-        let places = gathering.columns();
         let types = statistics_types(table, gathering.statistics);
-        let columns = statistics_columns(table, &places);
-        let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let mut groups = Groups { types, columns, by_partition: HashMap::new() };
+        self.run_gathering(run, gathering, &query, (&one_stream, &|| true), &mut |batch| groups.take(batch))?;
+        let of_base = &table.base_index().partitions;
+        let hobt = |number: i64| {
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            place.and_then(|place| of_base.get(place)).map(|partition| partition.hobt)
+        };
+        let mut parts = Vec::new();
+        for (number, gatherer) in groups.by_partition {
+            let hobt = hobt(number).ok_or_else(|| SqlError::internal("a row of a partition that is not there"))?;
+            let gathered = gatherer.finish();
+            // The number of rows that satisfy the filter is unknown: it is estimated from the sample's share of the
+            // table.
+            let left = gathering.statistics.filter.as_ref().map(|_| gathered.rows / share.unwrap_or(1.0));
+            let summary = self.whole_of(gathering, hobt, share, |rows| match gathering.is_sample(share) {
+                true => gathered.scaled_to(left.map_or(rows, |left| left.min(rows))),
+                false => gathered,
+            })?;
+            parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
+        }
+        parts.sort_by_key(|part| of_base.iter().position(|partition| partition.hobt == part.hobt));
+        Ok(parts)
+    }
+
+    /// Runs a query that gathers. Returns whether it was run: once it is planned, `wants` decides.
+    fn run_gathering(
+        &mut self,
+        run: &Arc<StatementRun>,
+        gathering: &Gathering<'_>,
+        query: &Query,
+        (finish, wants): (FinishPlan<'_>, &dyn Fn() -> bool),
+        take: &mut dyn FnMut(&RecordBatch) -> Result<(), SqlError>,
+    ) -> Result<bool, Failure> {
         // Otherwise the conditions of this query could trigger an update of these statistics, for other partitions too.
         let before = std::mem::replace(&mut self.batch.is_gathering, true);
-        let mut run_query = |this: &mut Self| -> Result<(), Failure> {
-            let prepared = this.batch.prepare(
-                run,
-                BindOptions::default(),
-                &|binder: &Binder<'_>| binder.bind_query(&query),
-                &one_stream,
-            )?;
+        let mut run_query = |this: &mut Self| -> Result<bool, Failure> {
+            let bind = |binder: &Binder<'_>| binder.bind_query(query);
+            let prepared = this.batch.prepare(run, BindOptions::default(), &bind, finish)?;
+            if !wants() {
+                return Ok(false);
+            }
             let ends_at = match before {
                 false => gathering.ends_at,
                 // A plan needs them, and its own work comes later.
@@ -187,48 +300,30 @@ impl Definitions<'_, '_> {
                 }
             };
             this.batch.follow(run, &prepared, Writes::Nowhere, ends_at);
-            this.batch.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
-            Ok(())
+            this.batch.run_prepared(run, prepared, &mut |batch| take(&batch))?;
+            Ok(true)
         };
         let done = run_query(self);
         self.batch.is_gathering = before;
-        done?;
-        let of_base = &table.base_index().partitions;
-        let hobt = |number: i64| {
-            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-            place.and_then(|place| of_base.get(place)).map(|partition| partition.hobt)
-        };
-        let mut parts = Vec::new();
-        for (number, gatherer) in groups.by_partition {
-            let hobt = hobt(number).ok_or_else(|| SqlError::internal("a row of a partition that is not there"))?;
-            let summary = self.whole_of(gathering, share, hobt, gatherer.finish())?;
-            parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
-        }
-        parts.sort_by_key(|part| of_base.iter().position(|partition| partition.hobt == part.hobt));
-        Ok(parts)
+        done
     }
 
-    /// Scales a sample of this share up to the partition that it was taken from.
+    /// The summary of a partition. `whole` gives it for the partition's number of rows: what was gathered, scaled up if
+    /// it is a sample.
     fn whole_of(
         &self,
         gathering: &Gathering<'_>,
-        share: Option<f64>,
         hobt: HobtId,
-        gathered: Summary,
+        share: Option<f64>,
+        whole: impl FnOnce(f64) -> Summary,
     ) -> Result<Summary, Failure> {
-        if gathering.sample.is_none() {
-            return Ok(gathered);
-        }
         let database = gathering.place.database.database();
         let rows_of = |hobt| database.store_to_read(hobt).map(|store| store.hobt().row_count() as f64);
         let rows = rows_of(hobt).map_err(SqlError::from)?;
-        if gathering.statistics.filter.is_some() {
-            // The number of rows that satisfy the filter is unknown: it is estimated from the sample's share of the
-            // table.
-            let left = share.map_or(gathered.rows, |share| gathered.rows / share);
-            return Ok(gathered.scaled_to(left.min(rows)));
+        let whole = whole(rows);
+        if !gathering.is_sample(share) || gathering.statistics.filter.is_some() {
+            return Ok(whole);
         }
-        let whole = gathered.scaled_to(rows);
         // A row count set by `ROWCOUNT` is used unless the whole table was to be read.
         let Some(said) = database.said_rows(gathering.table) else { return Ok(whole) };
         let mut all = 0.0;

@@ -39,8 +39,23 @@ use hobt_table::StatementRun;
 /// Tables with at most this many rows are read completely if no sample is requested.
 const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
 
+/// Automatic statistics read a table completely up to so many rows, and of a larger one a sample that grows slowly.
+const UNASKED_ROWS: f64 = 500_000.0;
+/// Of wide rows automatic statistics read fewer, 128 MB at most.
+const UNASKED_PAGES_MAX: u64 = 16_384;
+
 /// A day in units of 100 ns.
 const DAY: i64 = 864_000_000_000;
+
+/// How the contents of a statistics object are gathered.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    options: &'a Options,
+    /// The share of the statement that is done then.
+    ends_at: f64,
+    /// Whether a statement of the user asked for it.
+    is_asked: bool,
+}
 
 impl Definitions<'_, '_> {
     /// The table that a statement about statistics names.
@@ -93,7 +108,8 @@ impl Definitions<'_, '_> {
                     this.definitions().put_stream(&run, &place, &table, &created, bytes, create.name.position)
                 }
                 None => {
-                    this.definitions().update_one(&run, &place, &table, &created, (&options, 1.0), create.name.position)
+                    let how = How { options: &options, ends_at: 1.0, is_asked: true };
+                    this.definitions().update_one(&run, &place, &table, &created, how, create.name.position)
                 }
             }
         })?;
@@ -121,7 +137,7 @@ impl Definitions<'_, '_> {
                     Some(bytes) => this.definitions().put_stream(&run, &place, &table, statistics, bytes, position)?,
                     None if options.sets_counts_alone() => {}
                     None => {
-                        let how = (&options, ends_at);
+                        let how = How { options: &options, ends_at, is_asked: true };
                         this.definitions().update_one(&run, &place, &table, statistics, how, position)?;
                     }
                 }
@@ -136,16 +152,17 @@ impl Definitions<'_, '_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Gathers the contents of a statistics object. `ends_at`: the share of the statement that is done then.
+    /// Gathers the contents of a statistics object.
     fn update_one(
         &mut self,
         run: &Arc<StatementRun>,
         place: &Place,
         table: &Arc<Table>,
         statistics: &Statistics,
-        (options, ends_at): (&Options, f64),
+        how: How<'_>,
         position: Position,
     ) -> Result<(), Failure> {
+        let How { options, ends_at, is_asked } = how;
         let database = place.database.database();
         run.uses_database(&place.database);
         let partitions = self.partitions_to_update(table, statistics, options, position)?;
@@ -155,13 +172,17 @@ impl Definitions<'_, '_> {
             None => of_base.iter().map(|partition| partition.hobt).collect(),
         };
         let rows = table_rows(place, table)?;
-        let sample = sample_of(statistics, options, rows);
+        // Whoever has fixed the sample wants that one, by groups.
+        let is_quick = !is_asked && statistics.sample_millionths == 0;
+        let sample = if is_quick { unasked_sample(rows) } else { sample_of(statistics, options, rows) };
         let whole = partitions.is_none().then_some(HobtId(0));
         let begun: Vec<HobtId> = hobts.iter().copied().chain(whole).collect();
         database.begin_statistics_update(&run.context, statistics, &begun);
         database.forget_noted(&run.context, statistics, &begun);
+        let partitions_read = partitions.as_deref();
+        let sample_read = sample.as_ref();
         let gathering =
-            Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref(), ends_at };
+            Gathering { place, table, statistics, sample: sample_read, partitions: partitions_read, ends_at, is_quick };
         // A sample of nothing gives no parts, even for a table that is small enough to be read completely.
         let is_nothing = matches!(&sample, Some(Sample::Percent(0.0)));
         let mut parts = if is_nothing { Vec::new() } else { self.gather(run, &gathering)? };
@@ -203,7 +224,8 @@ impl Definitions<'_, '_> {
             let created = new.map(|definition| database.create_statistics(&run.context, table, definition));
             let created = created.transpose().map_err(SqlError::from)?;
             let statistics = created.as_deref().unwrap_or(statistics);
-            this.definitions().update_one(&run, place, table, statistics, (&options, 1.0), Position::default())
+            let how = How { options: &options, ends_at: 1.0, is_asked: false };
+            this.definitions().update_one(&run, place, table, statistics, how, Position::default())
         });
         // Charges the reads to the table, so that the sum over statements equals what was read from the files.
         let (logical, pages) = TableReads::total(&TableReads::of(&run));
@@ -432,6 +454,12 @@ fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
     }
     let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
     Ok(database.row_count(hobts).map_err(SqlError::from)? as f64)
+}
+
+/// The part of a table of so many rows that automatic statistics read. `None` for all of it.
+fn unasked_sample(rows: f64) -> Option<Sample> {
+    let wanted = UNASKED_ROWS * (rows / UNASKED_ROWS).powf(0.25);
+    (rows > UNASKED_ROWS).then(|| Sample::Percent((wanted / rows * 100.0).max(0.01)))
 }
 
 /// The part of the table to read. `None` for all of it.

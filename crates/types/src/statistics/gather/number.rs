@@ -49,6 +49,11 @@ impl NumberColumn {
         Ok(number ^ 1 << 63)
     }
 
+    /// The next row counts as different from the one before.
+    pub(super) fn forget_last(&mut self) {
+        self.is_last_known = false;
+    }
+
     #[inline]
     fn key(&self, turned: Option<u64>) -> ([u8; KEY_ROOM], usize) {
         let Some(turned) = turned else { return ([0; KEY_ROOM], 1) };
@@ -88,6 +93,9 @@ impl Gatherer {
             let (key, length) = column.key(turned);
             let hash = hash_key(&key[..length]);
             self.prefixes[0].distinct.add(hash);
+            if let Some(units) = &mut self.units {
+                units.counts[0].add(hash, units.current);
+            }
             self.last.hashes[0] = hash;
             self.sample.row_changes();
             if let (Some(number), Some(value)) = (turned, value) {

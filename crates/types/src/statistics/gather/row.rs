@@ -26,6 +26,11 @@ pub(super) struct LastColumn {
 }
 
 impl LastRow {
+    /// The next row counts as different from the one before.
+    pub(super) fn forget(&mut self) {
+        self.is_known = false;
+    }
+
     /// How many of the first columns have the values of the row before.
     pub(super) fn equal_columns(&self, values: &[Option<&[u8]>]) -> usize {
         if !self.is_known {

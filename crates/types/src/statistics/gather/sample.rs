@@ -33,6 +33,8 @@ pub(super) struct Sample {
     columns: usize,
     entries_max: usize,
     bytes: Vec<u8>,
+    /// The unit of the rows that are added, and how many units there were before it.
+    unit: u32,
     /// Whether the last entry is the row that was added last.
     is_last_current: bool,
 }
@@ -42,6 +44,8 @@ struct Entry {
     at: u32,
     key_len: u32,
     value_len: u32,
+    /// Which of the sample's units it is in.
+    unit: u32,
     rows: u64,
 }
 
@@ -50,6 +54,8 @@ pub(super) struct Row<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
     pub(super) rows: f64,
+    /// In how many units they are.
+    pub(super) units: f64,
 }
 
 /// Counts of the different keys among the rows taken.
@@ -71,8 +77,15 @@ impl Sample {
             columns,
             entries_max: entries_max.max(1),
             bytes: Vec::new(),
+            unit: 0,
             is_last_current: false,
         }
+    }
+
+    /// Rows that are added from now on are in another unit.
+    pub(super) fn begin_unit(&mut self, unit: u32) {
+        self.unit = unit;
+        self.is_last_current = false;
     }
 
     /// Whether every row was taken.
@@ -120,13 +133,14 @@ impl Sample {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or(&[]));
         let value_len = value.map_or(NULL, |value| value.len() as u32);
-        self.entries.push(Entry { at, key_len: key.len() as u32, value_len, rows: 1 });
+        self.entries.push(Entry { at, key_len: key.len() as u32, value_len, unit: self.unit, rows: 1 });
         self.hashes.extend_from_slice(hashes);
         self.is_last_current = true;
         self.thin_while_full();
     }
 
-    pub(super) fn merge(&mut self, mut other: Sample) {
+    /// Adds another sample. Its units follow ours, of which there are `units`.
+    pub(super) fn merge(&mut self, mut other: Sample, units: u32) {
         // Otherwise the random choices of all merged samples would begin alike.
         other.random = SplitMix64::new(self.random.next_u64());
         while self.level < other.level {
@@ -138,7 +152,8 @@ impl Sample {
         // Neither has more bytes than BYTES_MAX and a row, so the offsets fit.
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(&other.bytes);
-        self.entries.extend(other.entries.iter().map(|entry| Entry { at: entry.at + start, ..*entry }));
+        let moved = |entry: &Entry| Entry { at: entry.at + start, unit: entry.unit + units, ..*entry };
+        self.entries.extend(other.entries.iter().map(moved));
         self.hashes.extend_from_slice(&other.hashes);
         self.is_last_current = false;
         self.thin_while_full();
@@ -189,26 +204,54 @@ impl Sample {
             .filter(|(_, entry)| entry.value_len != NULL)
             .map(|(at, entry)| (number_at(key(entry), 1), at))
             .collect();
-        order.sort_unstable_by(|left, right| {
-            left.0
-                .cmp(&right.0)
-                .then_with(|| compare_bytes(key(&self.entries[left.1 as usize]), key(&self.entries[right.1 as usize])))
-        });
+        let is_number = self.keys_are_numbers();
+        if is_number {
+            order.sort_unstable();
+        } else {
+            let key_at = |at: u32| key(&self.entries[at as usize]);
+            order.sort_unstable_by(|left, right| {
+                let by_number = left.0.cmp(&right.0);
+                by_number.then_with(|| compare_bytes(key_at(left.1), key_at(right.1))).then(left.1.cmp(&right.1))
+            });
+        }
         let mut rows: Vec<Row<'_>> = Vec::with_capacity(order.len());
-        let mut before = None;
+        let (mut before, mut unit) = (None, 0);
         for (number, at) in order {
             let entry = &self.entries[at as usize];
             let key = key(entry);
             let is_near = before.replace(number) == Some(number);
-            if let Some(last) = rows.last_mut().filter(|last| is_near && last.key == key) {
+            if let Some(last) = rows.last_mut().filter(|last| is_near && (is_number || last.key == key)) {
                 last.rows += entry.rows as f64;
+                last.units += f64::from(u8::from(entry.unit != unit));
+                unit = entry.unit;
                 continue;
             }
+            unit = entry.unit;
             let value_at = (entry.at + entry.key_len) as usize;
             let value = &self.bytes[value_at..value_at + entry.value_len as usize];
-            rows.push(Row { key, value, rows: entry.rows as f64 });
+            rows.push(Row { key, value, rows: entry.rows as f64, units: 1.0 });
         }
         rows
+    }
+
+    /// Whether the keys are equally long and no longer than the number that is made of them.
+    fn keys_are_numbers(&self) -> bool {
+        let mut lengths = self.entries.iter().filter(|entry| entry.value_len != NULL).map(|entry| entry.key_len);
+        let Some(first) = lengths.next() else { return true };
+        first as usize <= 1 + size_of::<u64>() && lengths.all(|length| length == first)
+    }
+
+    /// Of how many rows one was taken.
+    pub(super) fn block_rows(&self) -> f64 {
+        (1_u64 << self.level) as f64
+    }
+
+    /// The exact number of different keys of a prefix (0: the first column) among the rows taken.
+    pub(super) fn distinct(&self, prefix: usize) -> f64 {
+        let mut hashes: Vec<u64> = self.hashes.iter().skip(prefix).step_by(self.columns).copied().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes.len() as f64
     }
 
     /// The different keys of a prefix (0: the first column) among the rows taken. If there are many entries, only keys

@@ -8,7 +8,7 @@ use super::*;
 use crate::statistics::STEPS_MAX;
 use crate::{Collation, KeyColumn, MaxLength, SqlType};
 
-fn column(sql_type: SqlType) -> KeyColumn {
+pub(super) fn column(sql_type: SqlType) -> KeyColumn {
     KeyColumn::new(sql_type, Collation::Latin1GeneralCiAs, false, true).expect("a key's type")
 }
 
