@@ -15,6 +15,7 @@ use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     RecordBatchStream, SendableRecordBatchStream,
@@ -30,6 +31,7 @@ use hobt_functions::aggregate::{Aggregate, Emit};
 use hobt_functions::value_to_array;
 use hobt_types::Value;
 
+use super::exact_tests::exact_tests;
 use super::inputs::without_inputs;
 use super::keeping::{Recipe, only};
 use super::row_tests::{PageFilter, RowTest};
@@ -91,20 +93,25 @@ impl AggregateScanExec {
         let tests = self.filter.as_ref().map(|(tests, _)| tests.clone());
         let (aggregates, definitions) = (self.aggregates.clone(), self.definitions.clone());
         let (finish, properties) = (self.finish, Arc::clone(&self.properties));
-        Box::new(move |_, mut inputs| {
+        Box::new(move |making, mut inputs| {
             let input = only(&mut inputs)?;
             // The filter is over the scan.
             let mut scan = Arc::clone(&input);
             while let Some(below) = scan.children().first().map(|below| Arc::clone(below)) {
                 scan = below;
             }
+            let tests = match (&tests, making.values()) {
+                // The filter has other constants.
+                (Some(_), Some(_)) => Some(tests_of(&input, &scan).ok_or_else(|| making.refusal())?),
+                (tests, _) => tests.clone(),
+            };
             Ok(Arc::new(AggregateScanExec {
                 scan,
                 aggregates: aggregates.clone(),
                 definitions: definitions.clone(),
                 finish,
                 properties: Arc::clone(&properties),
-                filter: tests.clone().map(|tests| (tests, input)),
+                filter: tests.map(|tests| (tests, input)),
             }))
         })
     }
@@ -118,6 +125,11 @@ impl AggregateScanExec {
     pub fn source(&self) -> &ScanExec {
         self.scan.downcast_ref::<ScanExec>().expect("made from a scan")
     }
+}
+
+/// The tests that a filter over a scan stands for.
+fn tests_of(filter: &Arc<dyn ExecutionPlan>, scan: &Arc<dyn ExecutionPlan>) -> Option<Vec<RowTest>> {
+    exact_tests(filter.downcast_ref::<FilterExec>()?.predicate(), scan.downcast_ref::<ScanExec>()?)
 }
 
 impl DisplayAs for AggregateScanExec {

@@ -138,9 +138,9 @@ impl ScanExec {
         ScanExec { parameters, ..self }
     }
 
-    /// Whether its conditions have parameters.
-    pub(crate) fn has_parameters(&self) -> bool {
-        self.parameters.is_some()
+    /// Its conditions, if they have parameters.
+    pub fn parameters(&self) -> Option<&Arc<LeafParameters>> {
+        self.parameters.as_ref()
     }
 
     /// Notes a missing index in which this could be a seek.

@@ -32,7 +32,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::Stream;
-use hobt_access::{Direction, TreeSeek};
+use hobt_access::{Direction, KeyRange, TreeSeek};
 use hobt_base::SqlError;
 use hobt_catalog::{IndexKind, IndexUse};
 use hobt_txn::IoCounts;
@@ -41,6 +41,7 @@ use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
 use super::keeping::{Keeping, Recipe};
 use super::leaf_parameters::LeafParameters;
+use super::role::{Role, role};
 use super::scan_exec::batch_bytes;
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
@@ -230,9 +231,14 @@ impl SeekExec {
         SeekExec { parameters, ..self }
     }
 
-    /// Whether its conditions have parameters.
-    pub(crate) fn has_parameters(&self) -> bool {
-        self.parameters.is_some()
+    /// Its conditions, if they have parameters.
+    pub fn parameters(&self) -> Option<&Arc<LeafParameters>> {
+        self.parameters.as_ref()
+    }
+
+    /// Whether it reads all of an index that has one tree, for its order.
+    fn is_for_order(&self) -> bool {
+        self.table.table().base_index().partitions.len() == 1 && self.path.ranges == [KeyRange::all()]
     }
 
     /// Whether each output partition reads all ranges of one tree.
@@ -260,45 +266,47 @@ impl SeekExec {
         let (direction, limit) = (self.direction, self.limit);
         let (parts, predicates) = (Arc::clone(&self.parts), Arc::clone(&self.predicates));
         let rows = self.estimated.as_ref().map_or(0.0, |known| known.rows);
-        let shape = (self.path.index, self.path.trees.len(), self.path.ranges.len(), self.path.covers);
+        let (shape, is_for_order) = (self.path.shape(), self.is_for_order());
         // Ranges that are divided among workers are divided by what is in them.
         let parameters = self.parameters.clone().filter(|_| self.is_whole());
         parameters.iter().for_each(|parameters| keeping.note_leaf(parameters.names()));
         Box::new(move |making, _| {
             let table = Arc::clone(making.table(table)?);
-            if let Some((parameters, values)) = parameters.as_ref().zip(making.values()) {
-                let fresh = parameters.planned(&table, &projection, values)?;
-                let fresh = making.fitting::<SeekExec>(&fresh)?;
-                let path = &fresh.path;
-                if (path.index, path.trees.len(), path.ranges.len(), path.covers) != shape {
-                    return Err(making.refusal());
+            let opened = || path.open(table.database(), table.table()).map(Arc::new).map_err(external);
+            let (path, predicates, estimated) = match parameters.as_ref().zip(making.values()) {
+                None => {
+                    let estimated = estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables())));
+                    (opened()?, Arc::clone(&predicates), estimated)
                 }
-                making.check_rows(rows, fresh.estimated.as_ref().map_or(0.0, |known| known.rows))?;
-                return Ok(Arc::new(SeekExec {
-                    direction,
-                    properties: Arc::clone(&properties),
-                    parts: Arc::clone(&parts),
-                    limit,
-                    filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
-                    ..fresh.unstarted()
-                }) as Arc<_>);
-            }
-            let path = Arc::new(path.open(table.database(), table.table()).map_err(external)?);
+                Some((parameters, values)) => {
+                    let fresh = parameters.planned(&table, &projection, values)?;
+                    let (path, predicates, estimated) = match role(fresh.as_ref()) {
+                        // Whatever the conditions are, all of the index is read.
+                        Role::Scan(scan) if is_for_order => (opened()?, scan.predicates(), scan.estimated()),
+                        Role::Seek(seek) if !is_for_order && seek.path.shape() == shape => {
+                            (Arc::clone(&seek.path), &seek.predicates, seek.estimated())
+                        }
+                        _ => return Err(making.refusal()),
+                    };
+                    making.check_rows(rows, estimated.map_or(0.0, |known| known.rows))?;
+                    (path, Arc::clone(predicates), estimated.cloned())
+                }
+            };
             Ok(Arc::new(SeekExec {
-                table,
                 path,
                 direction,
                 projection: projection.clone(),
                 schema: Arc::clone(&schema),
                 properties: Arc::clone(&properties),
                 parts: Arc::clone(&parts),
-                predicates: Arc::clone(&predicates),
-                estimated: estimated.as_ref().map(|known| Arc::new(known.of_tables(making.tables()))),
+                predicates,
+                estimated,
                 limit,
                 filters: filters.iter().map(|filter| filter.made(making)).collect::<Result<_>>()?,
                 parameters: None,
                 mark: NodeMark::default(),
                 profile: OnceLock::new(),
+                table,
             }))
         })
     }

@@ -137,7 +137,9 @@ fn seek_in_order(
         let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
         if fits(&seek) {
             let estimated = leaf.scan().map_or_else(|| leaf.seek()?.estimated(), ScanExec::estimated);
-            return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates)).estimating_as(estimated.cloned())));
+            let parameters = leaf.scan().map_or_else(|| leaf.seek()?.parameters(), ScanExec::parameters);
+            let seek = seek.knowing(Arc::clone(&leaf.predicates)).estimating_as(estimated.cloned());
+            return Ok(Some(seek.parameterized(parameters.cloned())));
         }
     }
     Ok(None)

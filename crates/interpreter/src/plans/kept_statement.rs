@@ -1,6 +1,7 @@
 //! A statement with its plan, between executions.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use hobt_tsql::ast::Span;
 
@@ -9,6 +10,9 @@ use hobt_binder::{parameter_value, variable_of};
 use hobt_planner::KeptQuery;
 use hobt_table::{ParameterValues, is_inner};
 use hobt_types::TypedValue;
+
+/// After so many plans for other values that were others, no further one is compared.
+const DIFFERED_MAX: u8 = 8;
 
 /// Constants are in the plan, in its conditions, in estimates and in ranges.
 const COPIES_OF_CONSTANTS: u64 = 4;
@@ -21,9 +25,34 @@ pub(crate) struct KeptStatement {
     pub(super) settings: PlanSettings,
     pub(super) standing: Standing,
     pub(crate) query: KeptQuery,
-    /// Whether a plan that was made for other values of its parameters was this one but for these. Until one is made,
-    /// nothing is known.
-    pub(super) is_general: OnceLock<bool>,
+    /// Whether it serves other values of its parameters too.
+    pub(super) general: General,
+}
+
+/// Whether a plan that was made for other values of a plan's parameters was the same but for these.
+#[derive(Default, Debug)]
+pub(crate) struct General {
+    is_proven: AtomicBool,
+    /// How often another plan was another one.
+    differed: AtomicU8,
+}
+
+impl General {
+    pub(super) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Whether a plan for other values is worth comparing.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_proven() && self.differed.load(Ordering::Relaxed) < DIFFERED_MAX
+    }
+
+    pub(super) fn note(&self, is_alike: bool) {
+        match is_alike {
+            true => self.is_proven.store(true, Ordering::Relaxed),
+            false => _ = self.differed.fetch_add(1, Ordering::Relaxed),
+        }
+    }
 }
 
 impl KeptStatement {

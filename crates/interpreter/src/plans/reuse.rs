@@ -12,9 +12,9 @@
 //! Leaves to others: what a statement stands on (`standing`), the plan itself (`hobt_planner::KeptQuery`), which plans
 //! the store drops (`store`).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::kept_statement::KeptStatement;
+use super::kept_statement::{General, KeptStatement};
 use super::standing::{PlanSettings, SeenDatabase, Standing};
 use super::store::PlanEntry;
 use crate::automatic_statistics::update_threshold;
@@ -85,8 +85,8 @@ impl Interpreter<'_> {
         // Those for just these values come first.
         fitting.sort_by_key(|(_, _, values)| !values.is_empty());
         for (entry, kept, values) in fitting {
-            if !values.is_empty() && kept.is_general.get() != Some(&true) {
-                if kept.is_general.get().is_none() {
+            if !values.is_empty() && !kept.general.is_proven() {
+                if kept.general.is_open() {
                     self.plans.current.kept().compared = Some(kept);
                 }
                 continue;
@@ -170,7 +170,7 @@ impl Interpreter<'_> {
     /// Keeps the plan of the running statement, which goes to the store when the statement has ended well.
     pub(crate) fn keep_for_reuse(&mut self, run: &StatementRun, planned: &mut Planned, standing: Standing) {
         if let (Some(compared), Some(is_alike)) = (self.plans.current.kept().compared.take(), planned.is_alike()) {
-            let _known = compared.is_general.set(is_alike);
+            compared.general.note(is_alike);
             if is_alike {
                 return;
             }
@@ -178,7 +178,7 @@ impl Interpreter<'_> {
         let (Some(query), Some((span, _))) = (planned.take_kept(), self.plans.current.statement) else { return };
         if standing.may_be_kept() {
             let (text, settings) = (Arc::clone(&self.text), self.plan_settings(run));
-            let kept = Arc::new(KeptStatement { text, span, settings, standing, query, is_general: OnceLock::new() });
+            let kept = Arc::new(KeptStatement { text, span, settings, standing, query, general: General::default() });
             self.plans.current.kept().reusable = Some(kept);
         }
     }

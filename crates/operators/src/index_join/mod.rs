@@ -536,6 +536,11 @@ pub struct InnerExec {
 }
 
 impl InnerExec {
+    /// Whether what is looked up follows from the outer side's rows alone.
+    pub(crate) fn is_of_joined_rows(&self) -> bool {
+        self.inner.lookup.is_of_joined_rows(self.inner.table.table())
+    }
+
     fn over(&self, scan: Arc<dyn ExecutionPlan>) -> InnerExec {
         let (inner, projection) = (Arc::clone(&self.inner), self.projection.clone());
         InnerExec { scan, inner, projection, is_ordered: self.is_ordered }

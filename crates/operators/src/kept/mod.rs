@@ -150,8 +150,8 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
         Role::Outer(outer) => Operator::Own(outer.kept(keeping)),
         Role::Passes(Passing::Taps(tap)) => Operator::Own(tap.kept(keeping)),
         Role::Passes(Passing::Reads(inner)) => {
-            // Lookups have the values of conditions in their keys.
-            if has_parameters(&inner.scan) {
+            // Other lookups have the values of conditions in their keys.
+            if !inner.is_of_joined_rows() && has_parameters(&inner.scan) {
                 keeping.note_others();
             }
             Operator::Own(inner.kept(keeping))
@@ -219,8 +219,8 @@ fn make(node: &Node, making: &Making<'_>) -> Result<Plan> {
 /// Whether a leaf of a plan has parameters.
 fn has_parameters(plan: &Plan) -> bool {
     let is_leaf = match role(plan.as_ref()) {
-        Role::Scan(scan) => scan.has_parameters(),
-        Role::Seek(seek) => seek.has_parameters(),
+        Role::Scan(scan) => scan.parameters().is_some(),
+        Role::Seek(seek) => seek.parameters().is_some(),
         _ => false,
     };
     is_leaf || plan.children().into_iter().any(has_parameters)

@@ -154,6 +154,13 @@ impl Lookup {
         Ok(best)
     }
 
+    /// Whether what is looked up follows from joined rows alone, and not from conditions.
+    pub fn is_of_joined_rows(&self, table: &Table) -> bool {
+        let is_joined = |part: &Part| matches!(part, Part::Joined { .. });
+        let has_all = table.indexes.get(self.index).is_some_and(|index| index.partitions.len() == 1);
+        has_all && self.ends.is_none() && self.parts.iter().all(is_joined)
+    }
+
     /// The rank of a lookup among others, before values are known; the greatest is the best.
     fn rank(&self) -> (bool, usize, usize, bool, bool) {
         (self.is_unique, self.parts.len(), self.used_bounds().count(), self.covers, self.ends.is_some())

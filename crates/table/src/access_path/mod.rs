@@ -129,6 +129,13 @@ pub struct SeekPath {
     pub pages: f64,
 }
 
+impl SeekPath {
+    /// What operators above are made for: the index, how many trees and ranges are read, and whether rows are fetched.
+    pub fn shape(&self) -> (usize, usize, usize, bool) {
+        (self.index, self.trees.len(), self.ranges.len(), self.covers)
+    }
+}
+
 impl HasTrees for SeekPath {
     fn index(&self) -> usize {
         self.index
