@@ -59,7 +59,7 @@ python3 -m venv "$peers_venv" || { echo "python3 cannot make a virtual environme
     echo "pip could not install duckdb, which bench/peers needs: does pip reach a package registry (\`pip config list\`, PIP_INDEX_URL)?" >&2
     exit 1
 }
-suites="scans star tpch operators exports loads hashes"
+suites="scans star tpch operators exports loads hashes random"
 # Inserts are compared with PostgreSQL, which a new machine does not have.
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && suites="$suites inserts"
 for suite in $suites; do
