@@ -10,6 +10,7 @@ use hobt_functions::value_to_array;
 use hobt_tsql::ast::SelectInto;
 use hobt_types::{Collation, SqlType, Value};
 
+use super::parameters;
 use hobt_table::{Assumed, marked, parameter};
 use hobt_udf::sql_error_of;
 
@@ -88,7 +89,7 @@ pub struct BoundExpr {
     pub foldable: bool,
     /// What estimates assume instead of its value.
     pub assumed: Option<Assumed>,
-    /// The variable whose value it is, if the plan may be made for other values of it.
+    /// The reading of a variable whose value it is, if the plan may be made for other values of it.
     pub variable: Option<Arc<str>>,
     /// The kind of constant that it is in the text.
     pub constant: Constant,
@@ -115,7 +116,7 @@ impl BoundExpr {
 
     /// The value of a variable, for other values of which the plan may be made too.
     pub(crate) fn of_variable(self, name: &str) -> BoundExpr {
-        let name: Arc<str> = name.to_lowercase().into();
+        let name: Arc<str> = parameters::read_name(name, self.position).into();
         BoundExpr { expr: parameter(self.expr, &name), variable: Some(name), ..self }
     }
 

@@ -1,26 +1,47 @@
 //! The literals that stand for a variable's value: itself, or the key by which it compares.
+//!
+//! Their names tell the variable, the place where it is read, and the form: `@v:3:17|Latin1_General_CI_AS`. So it can
+//! be counted which of the places where a variable is read have become literals, and how many others there are.
+
+use std::collections::BTreeSet;
 
 use datafusion::common::ScalarValue;
+use hobt_base::Position;
 use hobt_types::{Collation, TypedValue, Value};
 
 use super::bound::scalar_of;
 use hobt_udf::Operation;
 
-/// Between a variable's name and the collation of a key of it.
+/// Between a variable's name and the place where it is read.
+const OF_PLACE: char = ':';
+/// Before the collation of a key.
 const OF_KEY: char = '|';
 
-/// The name of the literal for a variable's key under `operation`.
-pub(super) fn key_name(variable: &str, operation: &Operation) -> String {
+/// The name of the literal for a variable that is read at this place.
+pub(super) fn read_name(variable: &str, at: Position) -> String {
+    format!("{}{OF_PLACE}{}{OF_PLACE}{}", variable.to_lowercase(), at.line, at.column)
+}
+
+/// The name of the literal for the key under `operation` of what `read` reads.
+pub(super) fn key_name(read: &str, operation: &Operation) -> String {
     let collation = match operation {
         Operation::SortKey(collation) => collation.name(),
         _ => "",
     };
-    format!("{variable}{OF_KEY}{collation}")
+    format!("{read}{OF_KEY}{collation}")
 }
 
-/// The variable for which a literal of this name stands.
+/// The variable for which a literal of this name stands, in lower case.
 pub fn variable_of(name: &str) -> &str {
-    name.split_once(OF_KEY).map_or(name, |(variable, _)| variable)
+    name.split_once(OF_PLACE).map_or(name, |(variable, _)| variable)
+}
+
+/// In how many places a variable (in lower case) is read for literals of these names.
+pub fn reads_of<'n>(variable: &str, names: impl Iterator<Item = &'n String>) -> usize {
+    let of = names.filter(|name| variable_of(name) == variable);
+    let places: BTreeSet<&str> =
+        of.map(|name| name.split_once(OF_KEY).map_or(name.as_str(), |(read, _)| read)).collect();
+    places.len()
 }
 
 /// The value of the literal of this name if its variable has this value. `None` if it cannot be computed.
@@ -64,10 +85,15 @@ mod tests {
     #[test]
     fn a_name_says_of_which_variable_and_in_which_form() {
         let text = TypedValue { sql_type: SqlType::VarChar(MaxLength::Max), value: Value::Text("Abc".into()) };
-        let key = key_name("@t", &Operation::SortKey(Collation::default()));
-        assert_eq!((variable_of(&key), variable_of("@t")), ("@t", "@t"));
+        let read = read_name("@T", Position { line: 3, column: 17 });
+        let key = key_name(&read, &Operation::SortKey(Collation::default()));
+        assert_eq!((variable_of(&key), variable_of(&read)), ("@t", "@t"));
         assert_eq!(parameter_value(&key, &text), text_key(&text.value, Collation::default()));
-        assert_eq!(parameter_value("@t", &text), scalar_of(&text.value, text.sql_type).ok());
+        assert_eq!(parameter_value(&read, &text), scalar_of(&text.value, text.sql_type).ok());
+        let other = read_name("@t", Position { line: 3, column: 40 });
+        assert_eq!(reads_of("@t", [&read, &key].into_iter()), 1, "one place, two forms");
+        assert_eq!(reads_of("@t", [&read, &other].into_iter()), 2);
+        assert_eq!(reads_of("@b", [&read, &other].into_iter()), 0);
         let bytes = TypedValue { sql_type: SqlType::VarBinary(MaxLength::Max), value: Value::Binary(vec![1, 0]) };
         let key = key_name("@b", &Operation::BinaryKey);
         assert_eq!(parameter_value(&key, &bytes), Some(ScalarValue::BinaryView(Some(vec![1]))));

@@ -13,7 +13,7 @@ use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::{
@@ -31,7 +31,6 @@ use hobt_functions::aggregate::{Aggregate, Emit};
 use hobt_functions::value_to_array;
 use hobt_types::Value;
 
-use super::exact_tests::exact_tests;
 use super::inputs::without_inputs;
 use super::keeping::{Recipe, only};
 use super::row_tests::{PageFilter, RowTest};
@@ -48,7 +47,25 @@ pub struct AggregateScanExec {
     finish: bool,
     properties: Arc<PlanProperties>,
     /// The conditions on its rows, and the filter that they stand for, over the scan.
-    filter: Option<(Vec<RowTest>, Arc<dyn ExecutionPlan>)>,
+    filter: Option<(Tests, Arc<dyn ExecutionPlan>)>,
+}
+
+/// Makes the tests that the rows of a scan pass if they fulfil a condition; `None` if these are no such tests.
+pub type MakeTests = fn(&Arc<dyn PhysicalExpr>, &ScanExec) -> Option<Vec<RowTest>>;
+
+/// Tests on rows, and how they are made of a filter.
+#[derive(Clone)]
+struct Tests {
+    all: Vec<RowTest>,
+    make: MakeTests,
+}
+
+impl Tests {
+    /// The tests for a filter over a scan.
+    fn of(filter: &Arc<dyn ExecutionPlan>, scan: &Arc<dyn ExecutionPlan>, make: MakeTests) -> Option<Tests> {
+        let condition = filter.downcast_ref::<FilterExec>()?.predicate();
+        Some(Tests { all: make(condition, scan.downcast_ref::<ScanExec>()?)?, make })
+    }
 }
 
 impl fmt::Debug for AggregateScanExec {
@@ -76,11 +93,12 @@ impl AggregateScanExec {
         AggregateScanExec { scan, aggregates, definitions, finish, properties: Arc::new(properties), filter: None }
     }
 
-    /// It, but of rows that fulfil all of `tests`, which stand for `filter`, an operator over the scan. All aggregates
-    /// must take slots ([`ScanAggregate::takes_slots`]).
+    /// It, but of rows that pass `filter`, a [`FilterExec`] over the scan. All aggregates must take slots
+    /// ([`ScanAggregate::takes_slots`]). `None` if `make` makes no tests of it.
     #[must_use]
-    pub fn filtered(self, tests: Vec<RowTest>, filter: Arc<dyn ExecutionPlan>) -> AggregateScanExec {
-        AggregateScanExec { filter: Some((tests, filter)), ..self }
+    pub fn filtered(self, filter: Arc<dyn ExecutionPlan>, make: MakeTests) -> Option<AggregateScanExec> {
+        let tests = Tests::of(&filter, &self.scan, make)?;
+        Some(AggregateScanExec { filter: Some((tests, filter)), ..self })
     }
 
     /// The scan, or the filter over it.
@@ -102,7 +120,7 @@ impl AggregateScanExec {
             }
             let tests = match (&tests, making.values()) {
                 // The filter has other constants.
-                (Some(_), Some(_)) => Some(tests_of(&input, &scan).ok_or_else(|| making.refusal())?),
+                (Some(tests), Some(_)) => Some(Tests::of(&input, &scan, tests.make).ok_or_else(|| making.refusal())?),
                 (tests, _) => tests.clone(),
             };
             Ok(Arc::new(AggregateScanExec {
@@ -125,11 +143,6 @@ impl AggregateScanExec {
     pub fn source(&self) -> &ScanExec {
         self.scan.downcast_ref::<ScanExec>().expect("made from a scan")
     }
-}
-
-/// The tests that a filter over a scan stands for.
-fn tests_of(filter: &Arc<dyn ExecutionPlan>, scan: &Arc<dyn ExecutionPlan>) -> Option<Vec<RowTest>> {
-    exact_tests(filter.downcast_ref::<FilterExec>()?.predicate(), scan.downcast_ref::<ScanExec>()?)
 }
 
 impl DisplayAs for AggregateScanExec {
@@ -162,7 +175,7 @@ impl ExecutionPlan for AggregateScanExec {
         let Started { scan, profile } = self.source().start()?;
         let work = if let Some((tests, _)) = &self.filter {
             let read = self.aggregates.iter().filter_map(ScanAggregate::column);
-            let filter = PageFilter::new(tests, read, (&scan, self.source()), &profile);
+            let filter = PageFilter::new(&tests.all, read, (&scan, self.source()), &profile);
             let inner = Aggregator::new(self.aggregates.clone());
             Work::Pages(Box::new(PageAggregator { inner, scan: Arc::clone(&scan), filter: Some(filter) }))
         } else if counts_only(&self.aggregates) {

@@ -62,7 +62,7 @@ mod turn;
 mod unseen_rows;
 mod workers;
 
-pub use aggregate_scan::AggregateScanExec;
+pub use aggregate_scan::{AggregateScanExec, MakeTests};
 pub use cancel::CancelExpr;
 pub use cancellable::cancellable;
 pub use change::{ChangedRows, MergedParts, MergedRows, NewColumns, delete_rows, stored_columns, update_rows};

@@ -41,8 +41,7 @@ use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
 use super::keeping::{Keeping, Recipe};
 use super::leaf_parameters::LeafParameters;
-use super::role::{Role, role};
-use super::scan_exec::batch_bytes;
+use super::scan_exec::{ScanExec, batch_bytes};
 use super::turn::{self, Turn};
 use hobt_showplan::NodeMark;
 use hobt_table::{
@@ -244,9 +243,7 @@ impl SeekExec {
     /// Whether each output partition reads all ranges of one tree.
     fn is_whole(&self) -> bool {
         let ranges = 0..self.path.ranges.len();
-        let is_of = |(tree, shares): (usize, &Vec<Share>)| {
-            matches!(shares.as_slice(), [share] if share.tree == tree && share.ranges == ranges)
-        };
+        let is_of = |(tree, shares): (usize, &Vec<Share>)| matches!(shares.as_slice(), [share] if share.tree == tree && share.ranges == ranges);
         self.parts.len() == self.path.trees.len() && self.parts.iter().enumerate().all(is_of)
     }
 
@@ -280,13 +277,16 @@ impl SeekExec {
                 }
                 Some((parameters, values)) => {
                     let fresh = parameters.planned(&table, &projection, values)?;
-                    let (path, predicates, estimated) = match role(fresh.as_ref()) {
+                    let (path, predicates, estimated) = if is_for_order {
                         // Whatever the conditions are, all of the index is read.
-                        Role::Scan(scan) if is_for_order => (opened()?, scan.predicates(), scan.estimated()),
-                        Role::Seek(seek) if !is_for_order && seek.path.shape() == shape => {
-                            (Arc::clone(&seek.path), &seek.predicates, seek.estimated())
+                        let scan = making.fitting::<ScanExec>(&fresh)?;
+                        (opened()?, scan.predicates(), scan.estimated())
+                    } else {
+                        let seek = making.fitting::<SeekExec>(&fresh)?;
+                        if seek.path.shape() != shape {
+                            return Err(making.refusal());
                         }
-                        _ => return Err(making.refusal()),
+                        (Arc::clone(&seek.path), &seek.predicates, seek.estimated())
                     };
                     making.check_rows(rows, estimated.map_or(0.0, |known| known.rows))?;
                     (path, Arc::clone(predicates), estimated.cloned())

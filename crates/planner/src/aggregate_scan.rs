@@ -11,7 +11,6 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::filter::FilterExec;
 use hobt_access::scan::ScanAggregate;
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
 
@@ -65,17 +64,15 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
         kinds.push(scan_aggregate(&definition, &arguments[0], &columns, source)?);
         definitions.push(definition);
     }
-    let tests = match &filter {
-        None => None,
-        // A filter keeps whole pages from being added at once.
-        Some(_) if !kinds.iter().all(ScanAggregate::takes_slots) => return None,
-        Some(filter) => Some((exact_tests(filter.downcast_ref::<FilterExec>()?.predicate(), source)?, filter)),
-    };
+    // A filter keeps whole pages from being added at once.
+    if filter.is_some() && !kinds.iter().all(ScanAggregate::takes_slots) {
+        return None;
+    }
     let fused = AggregateScanExec::new(Arc::clone(&scan), kinds, definitions, finish, node.schema());
-    Some(match tests {
-        Some((tests, filter)) => fused.filtered(tests, Arc::clone(filter)),
-        None => fused,
-    })
+    match &filter {
+        Some(filter) => fused.filtered(Arc::clone(filter), exact_tests),
+        None => Some(fused),
+    }
 }
 
 fn scan_aggregate(

@@ -7,15 +7,21 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::prelude::SessionConfig;
 use hobt_base::{DatabaseId, SqlError};
-use hobt_binder::{ResultColumn, variable_of};
+use hobt_binder::{ResultColumn, reads_of};
 use hobt_catalog::{Statistics, Table};
 use hobt_operators::{Executor, KeptPlan, MemoryWish, Sizes};
 use hobt_table::{KeptTable, ParameterValues, Parameters, StatementRun, TableRead, WantedColumn};
@@ -48,8 +54,8 @@ pub struct KeptQuery {
     sorted_first: usize,
     /// Its parameters. None if it can be made for these values alone.
     parameters: Parameters,
-    /// The plan as DataFusion shows it, with these values. Empty if it has no parameters.
-    shown: String,
+    /// The hash of what is written of the plan with these values, constants included. 0 if it has no parameters.
+    written: u64,
 }
 
 /// What planning has found out, as far as it outlives its statement.
@@ -66,7 +72,7 @@ pub(crate) struct Found<'p> {
     pub(crate) wanted: Vec<WantedColumn>,
     pub(crate) sorted_first: usize,
     pub(crate) parameters: Parameters,
-    pub(crate) shown: String,
+    pub(crate) written: u64,
 }
 
 impl KeptQuery {
@@ -89,7 +95,7 @@ impl KeptQuery {
             expected: found.expected,
             sorted_first: found.sorted_first,
             parameters: found.parameters,
-            shown: found.shown,
+            written: found.written,
         }
     }
 
@@ -98,16 +104,15 @@ impl KeptQuery {
         &self.parameters.values
     }
 
-    /// How often the query reads a variable, in lower case, as a parameter.
+    /// In how many places the query reads a variable, in lower case, as a parameter.
     pub fn reads_of(&self, variable: &str) -> usize {
-        let of = self.parameters.counts.iter().filter(|(name, _)| variable_of(name) == variable);
-        of.map(|(_, count)| count).sum()
+        reads_of(variable, self.parameters.counts.keys())
     }
 
     /// Whether `plan`, which was planned for other values of the parameters, is this one but for these.
     pub(crate) fn is_made_alike(&self, plan: &KeptPlan, tables: &[Arc<TableRead>]) -> Result<bool, SqlError> {
         let made = plan.made(tables, Some(&self.parameters.values))?;
-        Ok(made.is_some_and(|made| shown(&made) == self.shown))
+        Ok(made.is_some_and(|made| written(&made) == self.written))
     }
 
     /// The tables that it reads.
@@ -155,11 +160,12 @@ impl KeptQuery {
             return Ok(None);
         }
         let Some(in_use) = self.plan.begin() else { return Ok(None) };
+        let made = self.plan.made(tables, (!values.is_empty()).then_some(values))?;
+        let Some(plan) = made else { return Ok(None) };
+        // Not before it is sure that this plan runs.
         if self.is_serial {
             run.make_serial();
         }
-        let made = self.plan.made(tables, (!values.is_empty()).then_some(values))?;
-        let Some(plan) = made else { return Ok(None) };
         let plan = finish(plan)?;
         let expected = RefCell::new(self.expected.iter());
         let plan = for_run(plan, run, &|_| expected.borrow_mut().next().copied().unwrap_or(f64::INFINITY))?;
@@ -178,9 +184,30 @@ fn task_of(config: &SessionConfig, runtime: &Arc<RuntimeEnv>) -> TaskContext {
     TaskContext::new(None, String::new(), config.clone(), scalar, higher_order, aggregate, window, runtime)
 }
 
-/// A plan as DataFusion shows it, with constants.
-pub(crate) fn shown(plan: &PhysicalPlan) -> String {
-    displayable(plan.as_ref()).indent(true).to_string()
+/// The hash of a plan as DataFusion shows it, and of the constants of its filters and projections, which it shortens.
+pub(crate) fn written(plan: &PhysicalPlan) -> u64 {
+    let mut hash = DefaultHasher::new();
+    displayable(plan.as_ref()).indent(true).to_string().hash(&mut hash);
+    add_constants(plan, &mut hash);
+    hash.finish()
+}
+
+fn add_constants(plan: &PhysicalPlan, hash: &mut DefaultHasher) {
+    let mut add = |expr: &Arc<dyn PhysicalExpr>| {
+        let _never_fails = expr.apply(|part| {
+            if let Some(literal) = part.downcast_ref::<Literal>() {
+                literal.value().hash(hash);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    };
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        add(filter.predicate());
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        projection.expr().iter().for_each(|projected| add(&projected.expr));
+    }
+    plan.children().into_iter().for_each(|child| add_constants(child, hash));
 }
 
 /// The most rows that a sort of a plan keeps in memory.

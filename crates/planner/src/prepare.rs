@@ -24,13 +24,15 @@ use hobt_operators::{
     grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling,
     spilling_windows, without_role,
 };
-use hobt_table::{Parameters, PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns};
+use hobt_table::{
+    Parameters, PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns,
+};
 use hobt_udf::sql_error_of;
 
 use crate::expected::Expectations;
 use crate::explain::memory_wish;
 use crate::index_join::believes_few_rows;
-use crate::kept_query::{Found, KeptQuery, shown, sorted_first};
+use crate::kept_query::{Found, KeptQuery, sorted_first, written};
 use crate::large_top::sort_large_tops;
 use crate::plan_rows::plan_rows;
 use crate::session::{optimize, session_config, session_state};
@@ -130,11 +132,12 @@ impl Planning {
             (_, None) => None,
         };
         let kept = kept.map(|(kept, _)| {
-            let occur = |(name, count): (&String, &usize)| kept.parameters().get(name).is_some_and(|in_plan| in_plan >= count);
+            let occur =
+                |(name, count): (&String, &usize)| kept.parameters().get(name).is_some_and(|in_plan| in_plan >= count);
             let has_all = self.parameters.counts.iter().all(occur);
             let parameters = if has_all { std::mem::take(&mut self.parameters) } else { Parameters::default() };
-            let text = if parameters.values.is_empty() { String::new() } else { shown(&plan) };
-            (kept, sorted_first(&plan), parameters, text)
+            let hash = if parameters.values.is_empty() { 0 } else { written(&plan) };
+            (kept, sorted_first(&plan), parameters, hash)
         });
         // Operators above the query's plan need memory too.
         let plan = finish(plan)?;
@@ -148,7 +151,7 @@ impl Planning {
         })?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         let columns: Arc<[ResultColumn]> = self.query.columns.as_slice().into();
-        let kept = kept.map(|(plan, sorted_first, parameters, shown)| {
+        let kept = kept.map(|(plan, sorted_first, parameters, written)| {
             let (config, run, degree) = (session.config(), self.run.as_ref(), self.degree);
             let (expected, wanted) = (expected.into_inner(), self.wanted_columns());
             let columns = &columns;
@@ -165,7 +168,7 @@ impl Planning {
                 wanted,
                 sorted_first,
                 parameters,
-                shown,
+                written,
             })
         });
         let task = TaskContext::from(&session);

@@ -24,7 +24,9 @@ use hobt_base::SqlError;
 use hobt_catalog::IndexKind;
 use hobt_txn::locks::LockMode;
 
-use hobt_operators::{FileScanExec, LeafParameters, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec};
+use hobt_operators::{
+    FileScanExec, LeafParameters, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, UnseenRowsExec,
+};
 use hobt_table::{
     AccessPath, ColumnPredicate, FileRead, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
     read_predicates, text_conditions,

@@ -520,7 +520,8 @@ fn statements_by_key_that_differ_in_constants_are_one_from_the_second_on() {
         WHERE s.text LIKE '%FROM t WHERE id = %' OR s.text LIKE '%UPDATE t SET b%' OR s.text LIKE '%INSERT t VALUES (%'
         ORDER BY c.objtype, s.text";
     let found = sets(&mut session, counts).remove(0).1;
-    let shown: Vec<String> = found.iter().map(|row| row.iter().flatten().cloned().collect::<Vec<_>>().join("|")).collect();
+    let shown: Vec<String> =
+        found.iter().map(|row| row.iter().flatten().cloned().collect::<Vec<_>>().join("|")).collect();
     let expected = [
         "INSERT t VALUES (6001, 7, 'new1')|Adhoc|1|0|0",
         "SELECT a, b FROM t WHERE id = 1|Adhoc|1|0|0",

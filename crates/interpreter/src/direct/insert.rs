@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_catalog::{DatabaseSnapshot, Table};
-use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, TargetName};
+use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::LockMode;
 use hobt_types::Value;
 
 use super::is_plain;
+use super::plain_text::has_plain_text;
 use crate::direct::learned::{DirectInsert, Source};
 use crate::failure::Failure;
 use crate::identities::Taken;
@@ -26,15 +27,6 @@ use crate::names::UsedTable;
 use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder};
 use hobt_operators::{DirectValue, WriteTarget};
-
-/// Whether the text of an `INSERT` is only a table that is no temporary one, columns, and rows of values.
-pub(super) fn has_plain_text(insert: &Insert) -> bool {
-    let has_values = matches!(insert.source, InsertSource::Values { .. } | InsertSource::DefaultValues);
-    let TargetName::Object(name) = &insert.target.name else { return false };
-    let is_alone =
-        insert.with.is_empty() && insert.top.is_none() && insert.output.is_none() && insert.options.is_empty();
-    has_values && is_alone && !name.name.value.starts_with('#')
-}
 
 impl Interpreter<'_> {
     /// Collects what an `INSERT` needs to run without binding. `None` if it has anything that only the binder handles:

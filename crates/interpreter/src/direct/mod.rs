@@ -9,6 +9,7 @@
 mod by_key;
 mod insert;
 pub(crate) mod learned;
+mod plain_text;
 mod read;
 
 use std::cell::{OnceCell, RefCell};
@@ -65,9 +66,9 @@ impl Wanted<'_> {
     /// Whether the statement may be learned, as far as its text tells.
     fn is_of_one_row(self) -> bool {
         match self {
-            Wanted::Insert(insert) => insert::has_plain_text(insert),
-            Wanted::Change(change) => by_key::parts_of(change).is_some(),
-            Wanted::Read(select) => read::plain_parts(select).is_some(),
+            Wanted::Insert(insert) => plain_text::has_plain_text(insert),
+            Wanted::Change(change) => plain_text::parts_of(change).is_some(),
+            Wanted::Read(select) => plain_text::plain_parts(select).is_some(),
         }
     }
 }

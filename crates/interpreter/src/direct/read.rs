@@ -13,13 +13,14 @@ use hobt_base::{PageId, SlotId, SqlError};
 use hobt_engine::{TableWriter, whole_row};
 use hobt_functions::{carrier, value_to_array};
 use hobt_page::RowPage;
-use hobt_tsql::ast::{NamedTable, QueryBody, Select, SelectItem, SelectStatement, TableSource};
+use hobt_tsql::ast::{SelectItem, SelectStatement};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_types::{SqlType, Value};
 
 use super::by_key::{GivenRow, key_columns};
 use super::insert::is_in;
+use super::plain_text::plain_parts;
 use crate::direct::learned::{DirectRead, GoesTo, SoughtRow};
 use crate::event::{DoneKind, Event, ResultColumn};
 use crate::failure::Failure;
@@ -30,27 +31,6 @@ use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder, BoundExpr, Formula, RowUse};
 use hobt_operators::lock_error;
 use hobt_table::access_error;
-
-/// The parts of a query of some rows of one table that satisfy a condition. `None` for any other query.
-pub(super) fn plain_parts(select: &SelectStatement) -> Option<(&Select, &NamedTable)> {
-    let query = &select.query;
-    let QueryBody::Select(body) = &query.body else { return None };
-    let is_plain = select.options.is_empty()
-        && query.with.is_empty()
-        && query.order_by.is_empty()
-        && query.offset.is_none()
-        && !body.distinct
-        && body.top.is_none()
-        && body.into.is_none()
-        && body.condition.is_some()
-        && body.group_by.is_none()
-        && body.having.is_none()
-        && body.windows.is_empty();
-    let [TableSource::Table(named)] = body.from.as_slice() else { return None };
-    let is_plain_table =
-        named.sample.is_none() && named.hints.is_empty() && !named.name.name.value.starts_with('#');
-    (is_plain && is_plain_table).then_some((&**body, &**named))
-}
 
 impl Interpreter<'_> {
     /// Collects what a `SELECT` needs to run without binding. `None` if it is more than some values of the row of one

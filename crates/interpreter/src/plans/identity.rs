@@ -2,34 +2,17 @@
 //!
 //! Statements of a batch that find a row by its key are parameterised (`PARAMETERIZATION SIMPLE`): once one of a form
 //! has run, others of that form run without a plan, whatever their constants are, and are one entry. With
-//! `PARAMETERIZATION FORCED` all statements of batches are entered so. Their plans are still made for the constants,
-//! as they are for values of variables.
+//! `PARAMETERIZATION FORCED` all statements of batches are entered so. Their plans are still made for the constants.
 
 use std::sync::Arc;
 
-use hobt_base::DatabaseId;
 use hobt_tsql::ast::Span;
 
-use super::store::{PlanEntry, StatementKey, text_hash};
+use super::store::{Identity, PlanEntry, text_hash};
 use crate::interpreter::Interpreter;
 
-/// What identifies a statement in the store, but the shape of its plan.
-pub(super) struct Identity {
-    pub(super) text: Arc<str>,
-    /// The hash of the text.
-    pub(super) hash: u64,
-    /// The statement's place in the text.
-    pub(super) span: Span,
-    /// The database, the procedure that contains it, and the options that it runs under.
-    pub(super) under: (DatabaseId, i32, i64),
-    pub(super) is_parameterized: bool,
-}
-
-impl Identity {
-    pub(super) fn key(&self, shape: u64) -> StatementKey {
-        StatementKey::new(self.hash, self.span, self.under, shape)
-    }
-}
+/// Longer statements are not parameterised: their constants are data, and their forms come once.
+const FORM_BYTES_MAX: u32 = 16 << 10;
 
 impl Interpreter<'_> {
     /// The identity of the running statement.
@@ -48,11 +31,18 @@ impl Interpreter<'_> {
     /// without constants or with variables.
     fn parameterized_identity(&self) -> Option<Identity> {
         let (span, _) = self.plans.current.statement.filter(|_| self.state.procedure == 0)?;
-        let form = hobt_tsql::parameterized(self.text_of(span))?;
-        let end = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        let span = Span { start: end(form.start), end: end(form.text.len()), ..span };
-        let (hash, under) = (text_hash(&form.text), (self.state.database.id(), 0, self.state.options.bits()));
-        Some(Identity { text: form.text.into(), hash, span, under, is_parameterized: true })
+        if span.end - span.start > FORM_BYTES_MAX {
+            return None;
+        }
+        let make = || {
+            let form = hobt_tsql::parameterized(self.text_of(span))?;
+            let end = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            let span = Span { start: end(form.start), end: end(form.text.len()), ..span };
+            Some((Arc::from(form.text), span))
+        };
+        let (text, span): (Arc<str>, Span) = self.plans.current.form.get_or_init(make).clone()?;
+        let (hash, under) = (text_hash(&text), (self.state.database.id(), 0, self.state.options.bits()));
+        Some(Identity { text, hash, span, under, is_parameterized: true })
     }
 
     /// The store entry of the running statement, if it has run before, maybe with other constants.

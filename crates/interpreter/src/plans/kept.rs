@@ -1,6 +1,6 @@
 //! What is kept of the plans of a batch's statements while they run.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use hobt_catalog::Table;
@@ -45,6 +45,8 @@ impl Plans {
 pub(crate) struct PlanOfStatement {
     /// The statement. `None` if its plan is not needed.
     pub(crate) statement: Option<(Span, &'static str)>,
+    /// Its parameterised text with its place in it, once they are asked for; nothing if it has none.
+    pub(crate) form: OnceCell<Option<(Arc<str>, Span)>>,
     /// The rest of the data, if there is any: most statements in a loop run without a plan.
     pub(crate) kept: Option<Box<Kept>>,
 }

@@ -59,12 +59,11 @@ impl KeptStatement {
     /// The values of the literals for a variable that has another value now. `None` if the plan is not for that value.
     pub(super) fn values_of(&self, seen: &SeenVariable, now: &TypedValue) -> Option<ParameterValues> {
         let is_typed = seen.value.as_ref().is_some_and(|before| before.sql_type == now.sql_type);
-        let variable = seen.name.to_lowercase();
-        let names = self.query.parameters().keys().filter(|name| variable_of(name) == variable);
+        let names = self.query.parameters().keys().filter(|name| variable_of(name) == seen.name);
         let value = |name: &String| Some((name.clone(), parameter_value(name, now).filter(is_inner)?));
         let values: ParameterValues = names.map(value).collect::<Option<_>>()?;
         // Where it is read otherwise, it is no parameter.
-        (is_typed && !values.is_empty() && self.query.reads_of(&variable) == seen.reads).then_some(values)
+        (is_typed && !values.is_empty() && self.query.reads_of(&seen.name) == seen.reads).then_some(values)
     }
 
     /// The memory that it takes, in bytes, estimated: its operators, its text, and the constants of both the text and
@@ -76,6 +75,9 @@ impl KeptStatement {
 
     /// Whether it makes `other` superfluous.
     pub(super) fn replaces(&self, other: &KeptStatement) -> bool {
-        self.settings == other.settings && self.standing.has_values_of(&other.standing)
+        self.span == other.span
+            && self.text == other.text
+            && self.settings == other.settings
+            && self.standing.has_values_of(&other.standing)
     }
 }

@@ -34,8 +34,8 @@ use hobt_table::{MemoryFigures, StatementRun, Writing};
 use kept::PlanOfStatement;
 pub(super) use kept::{ChangeShown, Plans};
 pub(super) use show::{check_alone, is_showplan_alone};
-pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::PlanEntry;
+pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 
 /// A statement that runs at least this long has its plan recorded on its first execution.
 const LOOKED_INTO: Duration = Duration::from_millis(1);
@@ -57,7 +57,10 @@ impl Interpreter<'_> {
             return None;
         }
         let of = has_plan.then(|| (statement.span, statement_kind::command(&statement.kind)));
-        Some(std::mem::replace(&mut self.plans.current, PlanOfStatement { statement: of, kept: None }))
+        Some(std::mem::replace(
+            &mut self.plans.current,
+            PlanOfStatement { statement: of, ..PlanOfStatement::default() },
+        ))
     }
 
     /// Called after a statement has run. Records its cost in the store, sends its plan to the client if `STATISTICS

@@ -5,9 +5,9 @@
 //!   next execution    found by text, settings, variables' values ─► databases' snapshots as they were? statistics and
 //!                     row counts still good? ─► lock ─► operators made again ─► run
 //! ```
-//! Values of variables are constants of a plan, made for them. A plan whose conditions compare columns with variables is
-//! made again for other values too, once the plan for a second set of values has turned out to be the first one but for
-//! these. Values with which other plans may be better (far more or fewer rows) have plans of their own.
+//! Values of variables are constants of a plan, made for them. A plan whose conditions compare columns with variables
+//! is made again for other values too, once the plan for a second set of values has turned out to be the first one but
+//! for these. Values with which other plans may be better (far more or fewer rows) have plans of their own.
 //!
 //! Leaves to others: what a statement stands on (`standing`), the plan itself (`hobt_planner::KeptQuery`), which plans
 //! the store drops (`store`).
@@ -81,13 +81,15 @@ impl Interpreter<'_> {
             let values = self.other_values(&kept)?;
             Some((entry, kept, values))
         };
-        let mut fitting: Vec<_> = candidates.into_iter().filter(|(_, kept)| is_it(kept)).filter_map(of_values).collect();
+        let mut fitting: Vec<_> =
+            candidates.into_iter().filter(|(_, kept)| is_it(kept)).filter_map(of_values).collect();
         // Those for just these values come first.
         fitting.sort_by_key(|(_, _, values)| !values.is_empty());
         for (entry, kept, values) in fitting {
             if !values.is_empty() && !kept.general.is_proven() {
                 if kept.general.is_open() {
-                    self.plans.current.kept().compared = Some(kept);
+                    // The most recent one.
+                    self.plans.current.kept().compared.get_or_insert(kept);
                 }
                 continue;
             }

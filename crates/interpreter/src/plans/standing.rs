@@ -70,13 +70,15 @@ impl Standing {
 
     /// Notes a variable that is read.
     pub(crate) fn note_variable(&mut self, name: &str, value: Option<&TypedValue>, passed: Option<&Value>) {
+        // However it is spelled, it is one variable.
+        let name = name.to_lowercase();
         let is_it = |known: &&mut SeenVariable| {
             known.name == name && known.value.as_ref() == value && known.passed.as_ref() == passed
         };
         match self.variables.iter_mut().find(is_it) {
             Some(known) => known.reads += 1,
             None => {
-                let (name, value, passed) = (name.to_owned(), value.cloned(), passed.cloned());
+                let (value, passed) = (value.cloned(), passed.cloned());
                 self.variables.push(SeenVariable { name, value, passed, reads: 1 });
             }
         }

@@ -2,11 +2,12 @@
 //!
 //! An execution may use a plan that is kept here from an earlier one (`reuse`). An entry is one statement in its text,
 //! under the database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are
-//! identified by a 64-bit hash. A statement may be entered under its parameterised text ([`identity`](super::identity)):
-//! then it is one entry, whatever its constants are.
+//! identified by a 64-bit hash. A statement may be entered under its parameterised text (`identity`): it is then one
+//! entry, whatever its constants are.
 //!
 //! For a quick statement that runs once, only figures are kept. Its plan is recorded when it runs again, or when it
-//! takes at least a millisecond. So a client that sends a different text for each row pays only for hashing it.
+//! takes at least a millisecond. So a client that sends a different text for each row pays only for hashing it, and for
+//! its parameterised text.
 //! The store's memory comes from the instance's budget, up to a part of it. When the store is full, a new entry
 //! replaces the least recently used ones. When the budget is exhausted, nothing is kept.
 
@@ -21,7 +22,6 @@ use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
-use super::identity::Identity;
 use super::kept_statement::KeptStatement;
 use crate::event::StatementStatistics;
 use hobt_showplan::{Fnv, MemoryShown, ShownStatement};
@@ -102,6 +102,24 @@ impl StatementKey {
 
     fn statement(&self) -> StatementId {
         (self.text, self.start, self.database, self.options)
+    }
+}
+
+/// What identifies a statement in the store, but the shape of its plan.
+pub(super) struct Identity {
+    pub(super) text: Arc<str>,
+    /// The hash of the text.
+    pub(super) hash: u64,
+    /// The statement's place in the text.
+    pub(super) span: Span,
+    /// The database, the procedure that contains it, and the options that it runs under.
+    pub(super) under: (DatabaseId, i32, i64),
+    pub(super) is_parameterized: bool,
+}
+
+impl Identity {
+    pub(super) fn key(&self, shape: u64) -> StatementKey {
+        StatementKey::new(self.hash, self.span, self.under, shape)
     }
 }
 

@@ -123,11 +123,7 @@ impl KeptPlan {
     ///
     /// # Errors
     /// If an index cannot be opened.
-    pub fn made(
-        &self,
-        tables: &[Arc<TableRead>],
-        values: Option<&ParameterValues>,
-    ) -> Result<Option<Plan>, SqlError> {
+    pub fn made(&self, tables: &[Arc<TableRead>], values: Option<&ParameterValues>) -> Result<Option<Plan>, SqlError> {
         let making = Making::new(tables, values, self.sorts, self.shared);
         match make(&self.root, &making) {
             Err(_) if making.is_refused() => Ok(None),

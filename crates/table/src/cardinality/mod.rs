@@ -19,8 +19,8 @@ mod filtered;
 mod group_sizes;
 mod literal;
 mod marks;
-mod parameters;
 mod meeting;
+mod parameters;
 mod references;
 mod relation;
 mod remembered;
@@ -33,15 +33,16 @@ mod width;
 
 pub(crate) use assumed::{Mark, mark_of};
 pub use assumed::{evaluated, fold_assumed, is_marked, marked};
-pub use parameters::{
-    NameCounts, ParameterValues, Parameters, is_inner, parameter, parameters_in, parameters_of, with_parameters, with_values, with_values_of,
-};
 pub use assumptions::{Assumed, Assumptions, Correlation};
 pub use filter_text::FilterPart;
 pub use filter_text::filter_parts;
 pub use group_sizes::GroupSizes;
 pub use literal::literal_value;
 pub use meeting::Meeting;
+pub use parameters::{
+    NameCounts, ParameterValues, Parameters, is_inner, parameter, parameters_in, parameters_of, with_parameters,
+    with_values, with_values_of,
+};
 pub use references::{Reference, ends_of, references_between, sources_of};
 pub use relation::{ColumnRows, Equated, Joining, Relation, distinct_left, relation_of};
 pub(crate) use remembered::Remembered;

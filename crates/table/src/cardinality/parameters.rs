@@ -24,6 +24,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 
 use super::marks::{Meetings, columns_of};
+use hobt_udf::{Kernel, Operation};
 
 /// The key of the entry in a literal's metadata.
 const KEY: &str = "hobt_parameter";
@@ -214,8 +215,12 @@ fn compared(condition: &Expr, schema: &DFSchema) -> Option<(String, String, Side
     let [of] = columns_of(column).try_into().ok()?;
     let is_plain = match &**column {
         Expr::Column(_) => true,
-        // The key by which a text compares.
-        Expr::ScalarFunction(call) => matches!(call.args.as_slice(), [Expr::Column(_)]),
+        // The key by which a text or a binary value compares.
+        Expr::ScalarFunction(call) => {
+            let operation = call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation);
+            let is_key = matches!(operation, Some(Operation::SortKey(_) | Operation::BinaryKey));
+            is_key && matches!(call.args.as_slice(), [Expr::Column(_)])
+        }
         _ => false,
     };
     let is_same = column.get_type(schema).ok()? == value.data_type();
@@ -259,9 +264,7 @@ pub fn with_parameters(plan: LogicalPlan) -> Result<(LogicalPlan, Parameters)> {
         return Ok((plan, found));
     }
     let plain = |part: Expr| match part {
-        Expr::Literal(value, Some(metadata))
-            if metadata.inner().get(KEY).is_some_and(|name| !names.contains(name)) =>
-        {
+        Expr::Literal(value, Some(metadata)) if metadata.inner().get(KEY).is_some_and(|name| !names.contains(name)) => {
             let mut entries = metadata.inner().clone();
             entries.remove(KEY);
             let left = (!entries.is_empty()).then(|| FieldMetadata::from(entries));

@@ -91,11 +91,6 @@ impl Gathering<'_> {
         self.sample.is_some() || share.is_some()
     }
 
-    /// Whether all rows are wanted.
-    fn wants_all_rows(&self) -> bool {
-        self.statistics.filter.is_none() && self.partitions.is_none()
-    }
-
     /// The table's full name, the sample and the hints, as part of a query.
     fn source(&self, share: Option<f64>, hint: &str) -> String {
         let place = self.place;
@@ -200,7 +195,6 @@ impl Definitions<'_, '_> {
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let share = gathering.share();
         if gathering.is_quick
-            && gathering.wants_all_rows()
             && let Some(parts) = self.gather_scanned(run, gathering, share, &columns)?
         {
             return Ok(parts);
@@ -224,8 +218,8 @@ impl Definitions<'_, '_> {
             one_stream(gathering.unwrap_or(plan))
         };
         let query = parsed(&gathering.quick_text(share))?;
-        let is_run = &mut |_: &RecordBatch| Err(SqlError::internal("rows of a scan that gathers statistics"));
-        if !self.run_gathering(run, gathering, &query, (&finish, &|| is_scan.get()), is_run)? {
+        let no_rows = &mut |_: &RecordBatch| Err(SqlError::internal("rows of a scan that gathers statistics"));
+        if !self.run_gathering(run, gathering, &query, (&finish, &|| is_scan.get()), no_rows)? {
             return Ok(None);
         }
         let of_base = &gathering.table.base_index().partitions;

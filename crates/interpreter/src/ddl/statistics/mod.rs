@@ -57,6 +57,10 @@ struct How<'a> {
     is_asked: bool,
 }
 
+/// Above so many partitions, statistics that nobody asked for are gathered by groups: each worker keeps up to half a
+/// megabyte of each partition that it reads.
+const QUICK_PARTITIONS_MAX: usize = 64;
+
 impl Definitions<'_, '_> {
     /// The table that a statement about statistics names.
     ///
@@ -172,8 +176,9 @@ impl Definitions<'_, '_> {
             None => of_base.iter().map(|partition| partition.hobt).collect(),
         };
         let rows = table_rows(place, table)?;
-        // Whoever has fixed the sample wants that one, by groups.
-        let is_quick = !is_asked && statistics.sample_millionths == 0;
+        // Whoever has fixed the sample wants that one, by groups. Parts of many partitions would take too much memory.
+        let is_whole = statistics.filter.is_none() && partitions.is_none() && of_base.len() <= QUICK_PARTITIONS_MAX;
+        let is_quick = !is_asked && statistics.sample_millionths == 0 && is_whole;
         let sample = if is_quick { unasked_sample(rows) } else { sample_of(statistics, options, rows) };
         let whole = partitions.is_none().then_some(HobtId(0));
         let begun: Vec<HobtId> = hobts.iter().copied().chain(whole).collect();
