@@ -52,6 +52,7 @@ mod table_scan;
 #[cfg(test)]
 mod tests;
 mod top_filter;
+mod top_groups;
 mod transferred_conditions;
 pub use aggregate_scan::AggregateScanRule;
 pub use explain::{

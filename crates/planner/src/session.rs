@@ -32,6 +32,7 @@ use crate::rank_limit::RankLimitRule;
 use crate::sort_again::SortAgainRule;
 use crate::table_scan::Planner;
 use crate::top_filter::TopFilterRule;
+use crate::top_groups::TopGroupsRule;
 use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
 use hobt_table::{JoinWay, fold_assumed};
 use hobt_udf::sql_error_of;
@@ -72,8 +73,12 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
-    for rule in rules.iter_mut().filter(|rule| rule.name() == "ProjectionPushdown") {
-        *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule)));
+    for rule in &mut rules {
+        match rule.name() {
+            "ProjectionPushdown" => *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule))),
+            TopGroupsRule::INSTEAD_OF => *rule = Arc::new(TopGroupsRule),
+            _ => {}
+        }
     }
     let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortAgainRule));
