@@ -30,6 +30,7 @@ mod expected;
 mod explain;
 mod extreme_seek;
 mod group_keys;
+mod grouping_sets;
 mod index_join;
 mod join_filter;
 mod join_order;

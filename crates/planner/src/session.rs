@@ -23,6 +23,7 @@ use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::group_keys::SoundKeysRule;
+use crate::grouping_sets::GroupingSetsRule;
 use crate::join_order::JoinOrderRule;
 use crate::one_phase::OnePhaseRule;
 use crate::ordered_scan::OrderedScanRule;
@@ -80,6 +81,8 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
             _ => {}
         }
     }
+    let requirements = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
+    rules.insert(requirements, Arc::new(GroupingSetsRule));
     let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortAgainRule));
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
