@@ -22,6 +22,7 @@ macro_rules! named_rule {
 pub(crate) use named_rule;
 
 mod aggregate_scan;
+mod bare_window;
 mod distinct_aggregates;
 mod eager_group;
 mod empty_subquery;

@@ -19,6 +19,7 @@ use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
 use super::transferred_conditions::TransferredConditionsRule;
 use crate::aggregate_scan::AggregateScanRule;
+use crate::bare_window::BareWindowRule;
 use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
@@ -83,6 +84,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     }
     let requirements = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
     rules.insert(requirements, Arc::new(GroupingSetsRule));
+    rules.insert(requirements, Arc::new(BareWindowRule));
     let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortAgainRule));
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
