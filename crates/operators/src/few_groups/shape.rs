@@ -197,6 +197,13 @@ fn sets_of(aggregation: &AggregateExec) -> Option<Vec<Set>> {
     all.iter().map(set).collect::<Option<Vec<_>>>().filter(|sets| !sets.is_empty())
 }
 
+impl Set {
+    /// Whether it is one group of all rows, which is there without rows too: `()` in `ROLLUP` and the like.
+    pub(crate) fn is_of_all_rows(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
 impl Key {
     /// The expression that is grouped by, over the input.
     pub(crate) fn expr(&self) -> &Arc<dyn PhysicalExpr> {
