@@ -104,9 +104,11 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
             let computes = !node.aggr_expr.is_empty();
             // A grouping without keys has a row where no row is read, which a join on what the rows have would lose.
             let loses = has_empty_set(node) || (is_exists && has_value_of_nothing(node));
-            !plain || loses || (aggregated && computes) || beyond(&node.input, is_exists, aggregated || computes)
+            // A row for each group becomes several if it is grouped by what it is compared by too.
+            let merges = computes || !is_exists;
+            !plain || loses || (aggregated && computes) || beyond(&node.input, is_exists, aggregated || merges)
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => beyond(input, is_exists, aggregated),
+        LogicalPlan::Distinct(Distinct::All(input)) => beyond(input, is_exists, aggregated || !is_exists),
         LogicalPlan::Limit(node) if is_exists && node.skip.is_none() => beyond(&node.input, is_exists, aggregated),
         LogicalPlan::Join(node) if node.join_type == JoinType::Inner => {
             node.filter.as_ref().is_some_and(Expr::contains_outer)
