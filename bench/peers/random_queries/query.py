@@ -25,8 +25,8 @@ SOURCES = (1, 2, 2, 3, 3, 4, 5, 8)
 # One query in so many may read the big table.
 BIG_EVERY = 40
 # ROLLUP, CUBE and GROUPING SETS with a set of no keys have a row for it also where there are no rows at all, as SQL Server's documents say by
-# their equivalence with UNION ALL. hobt has none: while that is so, the generator leaves such rows out by a HAVING.
-TOTALS_OF_NOTHING = False
+# their equivalence with UNION ALL. For an engine that has none, set this to False, and a HAVING leaves such rows out.
+TOTALS_OF_NOTHING = True
 FROM_MARK = re.compile("\x01(\\d+)\x02")
 
 

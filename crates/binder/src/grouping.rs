@@ -60,8 +60,10 @@ impl Binder<'_> {
             columns.push(column);
         }
         let has_sets = sets.is_some();
+        let order = bit_order(sets.as_deref().unwrap_or_default());
         let bit = |place: usize| {
-            let shift = u32::try_from(keys.len() - 1 - place).unwrap_or(0);
+            let behind = order.iter().rev().position(|known| *known == place);
+            let shift = behind.and_then(|behind| u32::try_from(behind).ok()).unwrap_or(0);
             let id = Expr::Column(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID));
             Kernel::call(Operation::GroupingBit { shift }, vec![id], Position::default())
         };
@@ -249,6 +251,18 @@ fn joined(left: &[usize], right: &[usize]) -> Vec<usize> {
     let mut all = left.to_vec();
     all.extend(right.iter().copied().filter(|place| !left.contains(place)));
     all
+}
+
+/// The places of keys in the order in which sets first have them, which is the order of the bits of a set's number from
+/// the highest.
+fn bit_order(sets: &[Vec<usize>]) -> Vec<usize> {
+    let mut order = Vec::new();
+    for place in sets.iter().flatten() {
+        if !order.contains(place) {
+            order.push(*place);
+        }
+    }
+    order
 }
 
 /// All items, all but the last, …, none.

@@ -17,7 +17,7 @@ use super::bound::BoundExpr;
 use super::comparison::{comparable, engine_operator};
 use super::condition::balanced;
 use super::scope::{Names, Outer, Scope, ScopeColumn};
-use super::unnest::is_beyond_engine;
+use super::unnest::{aggregates_all, is_beyond_engine};
 use super::{Binder, Clause, Site, shared};
 use crate::aggregate_call::{plain_call, wrapped};
 use crate::body::{Body, QueryUse};
@@ -129,7 +129,7 @@ impl Binder<'_> {
     }
 
     fn exists_of(&self, plan: LogicalPlan, negated: bool, site: Site<'_>) -> Result<Expr, SqlError> {
-        if joins_here(site) && !is_beyond_engine(&plan, true) {
+        if joins_here(site) && !is_beyond_engine(&plan, true) && !aggregates_all(&plan) {
             return Ok(Expr::Exists(Exists::new(subquery_of(plan), negated)));
         }
         // Where no join is possible (a select list), rows are counted; if there is no correlation, one row is enough.

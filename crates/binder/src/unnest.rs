@@ -6,16 +6,20 @@
 //! carried up through every operator. The result is joined to the outer query on those columns. Subqueries that
 //! DataFusion handles itself are left to it, because its plans for simple equality read no column twice.
 
+use std::sync::Arc;
+
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, NullEquality, Result as PlanResult, ScalarValue};
 use datafusion::functions_window::row_number;
 use datafusion::logical_expr::expr::{Alias, Case};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinConstraint, Limit, LogicalPlan, Operator,
-    Projection, Sort, SortExpr, Subquery, Window, WindowFunctionDefinition,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, GroupingSet, Join, JoinConstraint, Limit,
+    LogicalPlan, Operator, Projection, Sort, SortExpr, Subquery, Window, WindowFunctionDefinition,
 };
 use hobt_base::SqlError;
+use hobt_functions::aggregate::AggregateKind;
+use hobt_types::{Collation, SqlType};
 
 use super::condition::balanced;
 use super::extent::check_plan;
@@ -23,6 +27,7 @@ use super::from::join;
 use super::set_operation::union;
 use super::window::{ranking, window_plan};
 use super::{Binder, shared};
+use crate::aggregate_call::{plain_call, wrapped};
 use crate::subquery_expr::subquery_of;
 use hobt_udf::sql_error_of;
 
@@ -97,9 +102,13 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
         LogicalPlan::Aggregate(node) => {
             let plain = node.group_expr.iter().chain(&node.aggr_expr).all(|expr| !expr.contains_outer());
             let computes = !node.aggr_expr.is_empty();
-            !plain || (aggregated && computes) || beyond(&node.input, is_exists, aggregated || computes)
+            // A grouping without keys has a row where no row is read, which a join on what the rows have would lose.
+            let loses = has_empty_set(node) || (is_exists && has_value_of_nothing(node));
+            // A row for each group becomes several if it is grouped by what it is compared by too.
+            let merges = computes || !is_exists;
+            !plain || loses || (aggregated && computes) || beyond(&node.input, is_exists, aggregated || merges)
         }
-        LogicalPlan::Distinct(Distinct::All(input)) => beyond(input, is_exists, aggregated),
+        LogicalPlan::Distinct(Distinct::All(input)) => beyond(input, is_exists, aggregated || !is_exists),
         LogicalPlan::Limit(node) if is_exists && node.skip.is_none() => beyond(&node.input, is_exists, aggregated),
         LogicalPlan::Join(node) if node.join_type == JoinType::Inner => {
             node.filter.as_ref().is_some_and(Expr::contains_outer)
@@ -130,6 +139,33 @@ fn gives_what_it_compares(side: &LogicalPlan) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     visited.is_ok() && gives
+}
+
+/// Whether a plan has a row for each outer row whatever it reads, since it aggregates all that it reads for it.
+pub(super) fn aggregates_all(plan: &LogicalPlan) -> bool {
+    plan.exists(|node| match node {
+        LogicalPlan::Aggregate(node) => Ok(node.group_expr.is_empty() && !outer_columns(&node.input).is_empty()),
+        _ => Ok(false),
+    })
+    .unwrap_or(true)
+}
+
+/// Whether an aggregation without keys gives a value, and not NULL, for no rows.
+fn has_value_of_nothing(node: &Aggregate) -> bool {
+    let has_value = |call: &Expr| !default_of(call, &node.input).is_ok_and(|value| value.is_null());
+    node.group_expr.is_empty() && node.aggr_expr.iter().any(has_value)
+}
+
+fn has_empty_set(aggregate: &Aggregate) -> bool {
+    sets_of(aggregate).is_some_and(|sets| sets.iter().any(Vec::is_empty))
+}
+
+/// The grouping sets of an aggregation, if it has any.
+fn sets_of(aggregate: &Aggregate) -> Option<&[Vec<Expr>]> {
+    match aggregate.group_expr.as_slice() {
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => Some(sets),
+        _ => None,
+    }
 }
 
 fn is_aggregate(plan: &LogicalPlan) -> bool {
@@ -355,13 +391,50 @@ impl Binder<'_> {
         }
     }
 
+    /// Grouping sets as the union of the single groupings, of which each knows what it gives for no rows.
+    fn single_groupings(&self, node: &Aggregate, sets: &[Vec<Expr>]) -> Result<LogicalPlan, SqlError> {
+        let keys: Vec<Expr> = match &node.group_expr[..] {
+            [Expr::GroupingSet(all)] => all.distinct_expr().into_iter().cloned().collect(),
+            _ => return Err(SqlError::internal("grouping sets that are none")),
+        };
+        let names: Vec<String> = node.schema.fields().iter().map(|_| self.fresh("set")).collect();
+        let mut groupings = Vec::with_capacity(sets.len());
+        for set in sets {
+            let mut calls = node.aggr_expr.clone();
+            if set.is_empty() && calls.is_empty() {
+                let (count, _) = wrapped(AggregateKind::Count, SqlType::Int, Collation::default())?;
+                let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
+                calls.push(plain_call(count, vec![one]).alias(self.fresh("rows")));
+            }
+            let grouped = Aggregate::try_new(Arc::clone(&node.input), set.clone(), calls).map_err(sql_error_of)?;
+            let is_missing = |key: &Expr| !set.contains(key);
+            let number = keys.iter().fold(0u64, |number, key| number << 1 | u64::from(is_missing(key)));
+            let columns = node.schema.iter().enumerate().map(|(place, (qualifier, field))| {
+                let value = match keys.get(place) {
+                    Some(key) if is_missing(key) => ScalarValue::try_from(field.data_type()),
+                    None if place == keys.len() => ScalarValue::UInt64(Some(number)).cast_to(field.data_type()),
+                    _ => return Ok(Expr::Column(Column::from((qualifier, field)))),
+                };
+                value.map(|value| Expr::Literal(value, None))
+            });
+            let columns = columns.zip(&names).map(|(column, name)| Ok(column.map_err(sql_error_of)?.alias(name)));
+            groupings.push(project(columns.collect::<Result<_, SqlError>>()?, LogicalPlan::Aggregate(grouped))?);
+        }
+        let named = node.schema.iter().zip(&names).map(|((qualifier, field), name)| {
+            Expr::Column(Column::new_unqualified(name)).alias_qualified(qualifier.cloned(), field.name())
+        });
+        let all = union(groupings)?;
+        check_plan(&all)?;
+        project(named.collect(), all)
+    }
+
     fn carry_aggregate(&self, node: &Aggregate, domain: &Domain<'_>) -> Result<Carried, SqlError> {
+        if let Some(sets) = sets_of(node) {
+            return self.carry(&self.single_groupings(node, sets)?, domain);
+        }
         let (input, own) = self.carry(&node.input, domain)?;
         let calls = node.aggr_expr.iter().map(|expr| domain.localize(expr.clone(), &own));
         let calls = calls.collect::<Result<Vec<_>, _>>()?;
-        if matches!(node.group_expr.as_slice(), [Expr::GroupingSet(_)]) {
-            return Err(SqlError::not_supported("A correlated subquery with grouping sets"));
-        }
         let keys: Vec<Expr> = node.group_expr.iter().cloned().chain(columns_of(&own)).collect();
         let grouped = Aggregate::try_new(shared(input), keys, calls).map_err(sql_error_of)?;
         let grouped = LogicalPlan::Aggregate(grouped);

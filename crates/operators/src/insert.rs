@@ -5,7 +5,6 @@
 
 pub(crate) mod column;
 mod load;
-mod unordered;
 
 use std::sync::Arc;
 
@@ -27,7 +26,6 @@ use crate::new_keys::NewKeys;
 use hobt_table::{CheckRule, RowRules, StatementRun, Writes, access_error, written_table_name};
 
 pub use load::{Inserted, insert_batches, insert_held, insert_plan, insert_select};
-pub(crate) use unordered::UnorderedExec;
 
 /// The table that rows go into.
 #[derive(Clone)]

@@ -59,6 +59,7 @@ mod spill_window;
 mod stop;
 mod trace;
 mod turn;
+mod unordered;
 mod unseen_rows;
 mod workers;
 
@@ -109,5 +110,6 @@ pub use sort_input::sorting_short_batches;
 pub use spill_join::{SPILL_LEVEL, spilling};
 pub use spill_window::spilling_windows;
 pub use trace::{Leaf, joined_column, trace};
+pub use unordered::UnorderedExec;
 pub use unseen_rows::UnseenRowsExec;
 pub use workers::{WORKER_THREAD, WorkerPool, WorkerReport};

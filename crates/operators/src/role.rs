@@ -44,7 +44,6 @@ use super::columns::{is_of_all_partitions, substituted};
 use super::fence::FenceExec;
 use super::file_scan::FileScanExec;
 use super::index_join::{IndexJoinExec, InnerExec, OuterExec, ReplayExec, RowLoopsExec};
-use super::insert::UnorderedExec;
 use super::join_filter::KeyTapExec;
 use super::kept::hole::Hole;
 use super::lock_rows::LockRowsExec;
@@ -54,6 +53,7 @@ use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::sort_input::ShortBatchesExec;
 use super::spill_join::OnceStreamExec;
+use super::unordered::UnorderedExec;
 use super::unseen_rows::UnseenRowsExec;
 
 /// What an operator does with the rows of its inputs. The input of an operator with one is its first child.
@@ -134,7 +134,7 @@ pub enum Passing<'p> {
     Reads(&'p InnerExec),
     /// Can be run a second time.
     Repeats,
-    /// Hides the order of the rows.
+    /// Hides the order of the rows, and what else is known of them.
     HidesOrder,
     /// Cuts long batches.
     Shortens,

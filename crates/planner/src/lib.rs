@@ -22,6 +22,7 @@ macro_rules! named_rule {
 pub(crate) use named_rule;
 
 mod aggregate_scan;
+mod bare_window;
 mod distinct_aggregates;
 mod eager_group;
 mod empty_subquery;
@@ -30,6 +31,7 @@ mod expected;
 mod explain;
 mod extreme_seek;
 mod group_keys;
+mod grouping_sets;
 mod index_join;
 mod join_filter;
 mod join_order;
@@ -52,6 +54,7 @@ mod table_scan;
 #[cfg(test)]
 mod tests;
 mod top_filter;
+mod top_groups;
 mod transferred_conditions;
 pub use aggregate_scan::AggregateScanRule;
 pub use explain::{

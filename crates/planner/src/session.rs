@@ -19,10 +19,12 @@ use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
 use super::transferred_conditions::TransferredConditionsRule;
 use crate::aggregate_scan::AggregateScanRule;
+use crate::bare_window::BareWindowRule;
 use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::group_keys::SoundKeysRule;
+use crate::grouping_sets::GroupingSetsRule;
 use crate::join_order::JoinOrderRule;
 use crate::one_phase::OnePhaseRule;
 use crate::ordered_scan::OrderedScanRule;
@@ -32,6 +34,7 @@ use crate::rank_limit::RankLimitRule;
 use crate::sort_again::SortAgainRule;
 use crate::table_scan::Planner;
 use crate::top_filter::TopFilterRule;
+use crate::top_groups::TopGroupsRule;
 use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
 use hobt_table::{JoinWay, Parameters, fold_assumed, with_parameters};
 use hobt_udf::sql_error_of;
@@ -72,9 +75,16 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
-    for rule in rules.iter_mut().filter(|rule| rule.name() == "ProjectionPushdown") {
-        *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule)));
+    for rule in &mut rules {
+        match rule.name() {
+            "ProjectionPushdown" => *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule))),
+            TopGroupsRule::INSTEAD_OF => *rule = Arc::new(TopGroupsRule),
+            _ => {}
+        }
     }
+    let requirements = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
+    rules.insert(requirements, Arc::new(GroupingSetsRule));
+    rules.insert(requirements, Arc::new(BareWindowRule));
     let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortAgainRule));
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);

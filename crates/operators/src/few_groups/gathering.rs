@@ -96,6 +96,22 @@ impl Gathering {
         self.room()
     }
 
+    /// Makes the group of all rows where a set is one, so that it has the states of no rows.
+    fn add_no_rows(&mut self) -> Result<()> {
+        if !self.shape.sets.iter().any(Set::is_of_all_rows) {
+            return Ok(());
+        }
+        let batch = self.shape.projected(&RecordBatch::new_empty(self.shape.source().schema()))?;
+        for (set, groups) in self.shape.sets.iter().zip(&mut self.sets) {
+            for (accumulator, call) in groups.accumulators.iter_mut().zip(&self.shape.calls) {
+                if let Some(accumulator) = accumulator.as_mut().filter(|_| set.is_of_all_rows()) {
+                    accumulator.update_batch(&call.read(&batch)?.0, &[], None, 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there is room for another batch.
     fn room(&mut self) -> Result<Added> {
         let groups = self.sets.iter().map(|set| set.chain.count());
@@ -120,17 +136,20 @@ impl Gathering {
         self.codes.iter().map(Codes::bytes).sum::<usize>() + self.sets.iter().map(of_set).sum::<usize>()
     }
 
-    /// The states of all groups. Nothing if no row was added.
+    /// The states of all groups. If no row was added, of the group of all rows alone, in the sets that are one.
     ///
     /// # Errors
     /// Those of aggregates.
-    pub(super) fn into_batches(self) -> Result<Vec<Result<RecordBatch>>> {
-        let mut made = Vec::new();
+    pub(super) fn into_batches(mut self) -> Result<Vec<Result<RecordBatch>>> {
         if self.rows == 0 {
-            return Ok(made);
+            self.add_no_rows()?;
         }
+        let mut made = Vec::new();
         let values = KeyValues::of(&self.shape, &self.codes)?;
         for (set, groups) in self.shape.sets.iter().zip(self.sets) {
+            if self.rows == 0 && !set.is_of_all_rows() {
+                continue;
+            }
             made.extend(cut(&groups.into_batch(&self.shape, set, &values)?, self.batch_rows).map(Ok));
         }
         Ok(made)

@@ -19,6 +19,7 @@ use hobt_udf::{Kernel, Operation, SqlAggregate, external};
 
 use crate::columns::substituted;
 use crate::key_codes::Codes;
+use crate::role::{Passing, Role, role};
 
 /// A partial aggregation over groups.
 pub(crate) struct Shape {
@@ -72,7 +73,7 @@ impl Shape {
         if !is_plain {
             return None;
         }
-        let input = aggregation.input();
+        let input = shown(aggregation.input());
         let projection = input.downcast_ref::<ProjectionExec>();
         let mut columns: Vec<Arc<dyn PhysicalExpr>> =
             projection.iter().flat_map(|projection| projection.expr()).map(|item| Arc::clone(&item.expr)).collect();
@@ -170,6 +171,14 @@ fn is_only_key(at: usize, aggregation: &AggregateExec) -> bool {
 }
 
 /// The grouping sets; `None` if one of them is there twice.
+/// The plan whose order is hidden, or the plan.
+fn shown(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    match (role(plan.as_ref()), plan.children().first()) {
+        (Role::Passes(Passing::HidesOrder), Some(input)) => input,
+        _ => plan,
+    }
+}
+
 fn sets_of(aggregation: &AggregateExec) -> Option<Vec<Set>> {
     let groups = aggregation.group_expr();
     let all = groups.groups();
@@ -186,6 +195,13 @@ fn sets_of(aggregation: &AggregateExec) -> Option<Vec<Set>> {
         Some(Set { keys, number: number.transpose().ok()? })
     };
     all.iter().map(set).collect::<Option<Vec<_>>>().filter(|sets| !sets.is_empty())
+}
+
+impl Set {
+    /// Whether it is one group of all rows, which is there without rows too: `()` in `ROLLUP` and the like.
+    pub(crate) fn is_of_all_rows(&self) -> bool {
+        self.keys.is_empty()
+    }
 }
 
 impl Key {

@@ -113,9 +113,9 @@ impl GroupPages {
     /// Arrow refuses a column.
     pub(super) fn take(&mut self, is_last: bool) -> Result<Vec<RecordBatch>> {
         let mut made = Vec::new();
-        if self.has_rows || self.shape.keys.is_empty() {
-            let values = KeyValues::of(&self.shape.shape, &self.codes)?;
-            for (set, groups) in self.shape.shape.sets.iter().zip(&mut self.sets) {
+        let values = KeyValues::of(&self.shape.shape, &self.codes)?;
+        for (set, groups) in self.shape.shape.sets.iter().zip(&mut self.sets) {
+            if self.has_rows || set.is_of_all_rows() {
                 made.extend(cut(&groups.as_batch(&self.shape, set, &values)?, self.batch_rows));
             }
         }

@@ -26,13 +26,13 @@ use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
 use hobt_instruments::processor;
 
-use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};
 use crate::held::HeldBatches;
 use crate::index_build::IndexBuild;
 use crate::role::{Join, Role, role};
 use crate::row_lock::lock_error;
 use crate::runner::{Reader, drain, finish, run_query};
+use crate::unordered::UnorderedExec;
 use crate::workers::WorkerPool;
 use hobt_table::StatementRun;
 use hobt_udf::{column_order, sql_error_of};

@@ -1,7 +1,9 @@
-//! Hides the order of rows, so that a sort above takes all of them before it gives one.
+//! Hides what is known of rows: their order, which of their columns are equal or constant, and by what they are spread.
 //!
-//! A sort by a constant, or of rows that are already sorted, passes rows on as they come. An `INSERT` that reads the
-//! table that it fills would then meet its own rows and never end.
+//! - A sort by a constant, or of rows that are already sorted, passes rows on as they come. An `INSERT` that reads the
+//!   table that it fills would then meet its own rows and never end. Over hidden rows the sort takes all of them before
+//!   it gives one.
+//! - Grouping sets have NULL in place of keys, so that what holds for the keys below does not hold above.
 
 use std::sync::Arc;
 
@@ -12,18 +14,19 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use crate::inputs::{shows_its_name, with_inputs, without_expressions};
 
-/// Passes on the rows of its input's one partition.
+/// Passes on the rows of its input, by the same workers.
 #[derive(Debug)]
-pub(crate) struct UnorderedExec {
+pub struct UnorderedExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl UnorderedExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>) -> UnorderedExec {
+    /// Hides what is known of the rows of `input`.
+    pub fn new(input: Arc<dyn ExecutionPlan>) -> UnorderedExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(1),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             input.pipeline_behavior(),
             input.boundedness(),
         );
