@@ -204,7 +204,7 @@ fn random_queries_by_parameters_give_what_they_give_anew() {
     assert!(wanted < 40 || reuses * 2 > i64::try_from(wanted).expect("few"), "of {wanted} queries");
 }
 
-/// What is folded to one constant for the first values, and to another one for the last, must not be taken for the same.
+/// What is folded to one constant for the first values, and to another for the last, must not be taken for the same.
 #[test]
 fn a_variable_that_is_also_read_elsewhere_is_no_parameter() {
     let (_folder, instance) = instance_with(

@@ -13,12 +13,11 @@ use hobt_catalog::{IndexUse, IndexUser, Table, row_image, value_from_bytes};
 use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::FunctionContext;
 use hobt_page::RowImage;
-use hobt_tsql::ast::{IsolationLevel, TargetName};
+use hobt_tsql::ast::{Assignment, ChangeTarget, Condition, IsolationLevel, TargetName};
 use hobt_txn::locks::{KeyHash, LockMode};
 use hobt_txn::{RowId, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::plain_text::{Parts, parts_of};
 use super::{GivenValues, is_plain};
 use crate::change::Change;
 use crate::direct::learned::{DirectChange, SoughtRow};
@@ -84,6 +83,34 @@ impl Given for GivenRow<'_> {
     fn now(&self) -> &FunctionContext {
         self.session.now()
     }
+}
+
+/// The parts of a statement that can run this way.
+struct Parts<'s> {
+    target: &'s ChangeTarget,
+    condition: &'s Condition,
+    assignments: Option<&'s [Assignment]>,
+}
+
+/// `None` if the statement has other parts.
+fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
+    let (with, top, output, from, options) = match change {
+        Change::Update(update) => (&update.with, &update.top, &update.output, &update.from, &update.options),
+        Change::Delete(delete) => (&delete.with, &delete.top, &delete.output, &delete.from, &delete.options),
+    };
+    if !with.is_empty() || top.is_some() || output.is_some() || !from.is_empty() || !options.is_empty() {
+        return None;
+    }
+    Some(match change {
+        Change::Update(update) => Parts {
+            target: &update.target,
+            condition: update.condition.as_ref()?,
+            assignments: Some(&update.assignments),
+        },
+        Change::Delete(delete) => {
+            Parts { target: &delete.target, condition: delete.condition.as_ref()?, assignments: None }
+        }
+    })
 }
 
 impl Interpreter<'_> {

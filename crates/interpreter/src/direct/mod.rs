@@ -67,7 +67,8 @@ impl Wanted<'_> {
     fn is_of_one_row(self) -> bool {
         match self {
             Wanted::Insert(insert) => plain_text::has_plain_text(insert),
-            Wanted::Change(change) => plain_text::parts_of(change).is_some(),
+            Wanted::Change(Change::Update(update)) => plain_text::is_plain_update(update),
+            Wanted::Change(Change::Delete(delete)) => plain_text::is_plain_delete(delete),
             Wanted::Read(select) => plain_text::plain_parts(select).is_some(),
         }
     }

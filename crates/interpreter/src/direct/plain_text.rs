@@ -1,11 +1,8 @@
 //! Which statements may run without a plan, as far as their text tells.
 
 use hobt_tsql::ast::{
-    Assignment, ChangeTarget, Condition, Insert, InsertSource, NamedTable, QueryBody, Select, SelectStatement,
-    TableSource, TargetName,
+    Delete, Insert, InsertSource, NamedTable, QueryBody, Select, SelectStatement, TableSource, TargetName, Update,
 };
-
-use crate::change::Change;
 
 /// Whether the text of an `INSERT` is only a table that is no temporary one, columns, and rows of values.
 pub(super) fn has_plain_text(insert: &Insert) -> bool {
@@ -36,30 +33,14 @@ pub(super) fn plain_parts(select: &SelectStatement) -> Option<(&Select, &NamedTa
     (is_plain && is_plain_table).then_some((&**body, &**named))
 }
 
-/// The parts of a statement that can run this way.
-pub(super) struct Parts<'s> {
-    pub(super) target: &'s ChangeTarget,
-    pub(super) condition: &'s Condition,
-    pub(super) assignments: Option<&'s [Assignment]>,
+/// Whether an `UPDATE` is only a table, assignments and a condition.
+pub(super) fn is_plain_update(update: &Update) -> bool {
+    let is_alone = update.with.is_empty() && update.top.is_none() && update.output.is_none();
+    is_alone && update.from.is_empty() && update.options.is_empty() && update.condition.is_some()
 }
 
-/// `None` if the statement has other parts.
-pub(super) fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
-    let (with, top, output, from, options) = match change {
-        Change::Update(update) => (&update.with, &update.top, &update.output, &update.from, &update.options),
-        Change::Delete(delete) => (&delete.with, &delete.top, &delete.output, &delete.from, &delete.options),
-    };
-    if !with.is_empty() || top.is_some() || output.is_some() || !from.is_empty() || !options.is_empty() {
-        return None;
-    }
-    Some(match change {
-        Change::Update(update) => Parts {
-            target: &update.target,
-            condition: update.condition.as_ref()?,
-            assignments: Some(&update.assignments),
-        },
-        Change::Delete(delete) => {
-            Parts { target: &delete.target, condition: delete.condition.as_ref()?, assignments: None }
-        }
-    })
+/// Whether a `DELETE` is only a table and a condition.
+pub(super) fn is_plain_delete(delete: &Delete) -> bool {
+    let is_alone = delete.with.is_empty() && delete.top.is_none() && delete.output.is_none();
+    is_alone && delete.from.is_empty() && delete.options.is_empty() && delete.condition.is_some()
 }
