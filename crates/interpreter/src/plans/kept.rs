@@ -64,8 +64,8 @@ pub(crate) struct Kept {
     pub(crate) spilled_bytes: u64,
     /// The plan for other executions, until the run is over.
     pub(crate) reusable: Option<Arc<KeptStatement>>,
-    /// The plan of an earlier execution for other values of its parameters, with which this one is compared.
-    pub(crate) compared: Option<Arc<KeptStatement>>,
+    /// The plan of an earlier execution for other values of these parameters, with which this one is compared.
+    pub(crate) compared: Option<(Arc<KeptStatement>, Vec<String>)>,
     /// Whether the plan is one of an earlier execution.
     pub(crate) reuses: bool,
     /// For each plan that it ran: the memory that its operators asked for, were granted and held.

@@ -1,8 +1,10 @@
 //! A statement with its plan, between executions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 
 use super::standing::{PlanSettings, SeenVariable, Standing};
@@ -29,27 +31,37 @@ pub(crate) struct KeptStatement {
     pub(super) general: General,
 }
 
-/// Whether a plan that was made for other values of a plan's parameters was the same but for these.
+/// For which parameters a plan that was made for other values of them was the same but for these.
 #[derive(Default, Debug)]
 pub(crate) struct General {
-    is_proven: AtomicBool,
+    proven: Mutex<BTreeSet<String>>,
     /// How often another plan was another one.
     differed: AtomicU8,
 }
 
 impl General {
-    pub(super) fn is_proven(&self) -> bool {
-        self.is_proven.load(Ordering::Relaxed)
+    /// Whether it serves other values of all these parameters.
+    pub(super) fn is_for(&self, values: &ParameterValues) -> bool {
+        values.is_empty() || {
+            let proven = self.proven.lock();
+            values.keys().all(|name| proven.contains(name))
+        }
+    }
+
+    /// Whether it serves other values of any parameter.
+    pub(super) fn is_for_some(&self) -> bool {
+        !self.proven.lock().is_empty()
     }
 
     /// Whether a plan for other values is worth comparing.
     pub(super) fn is_open(&self) -> bool {
-        !self.is_proven() && self.differed.load(Ordering::Relaxed) < DIFFERED_MAX
+        self.differed.load(Ordering::Relaxed) < DIFFERED_MAX
     }
 
-    pub(super) fn note(&self, is_alike: bool) {
+    /// Notes a plan for other values of these parameters.
+    pub(super) fn note(&self, names: &[String], is_alike: bool) {
         match is_alike {
-            true => self.is_proven.store(true, Ordering::Relaxed),
+            true => self.proven.lock().extend(names.iter().cloned()),
             false => _ = self.differed.fetch_add(1, Ordering::Relaxed),
         }
     }

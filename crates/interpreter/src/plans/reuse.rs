@@ -86,10 +86,11 @@ impl Interpreter<'_> {
         // Those for just these values come first.
         fitting.sort_by_key(|(_, _, values)| !values.is_empty());
         for (entry, kept, values) in fitting {
-            if !values.is_empty() && !kept.general.is_proven() {
+            if !kept.general.is_for(&values) {
                 if kept.general.is_open() {
+                    let names = values.into_keys().collect();
                     // The most recent one.
-                    self.plans.current.kept().compared.get_or_insert(kept);
+                    self.plans.current.kept().compared.get_or_insert((kept, names));
                 }
                 continue;
             }
@@ -107,7 +108,7 @@ impl Interpreter<'_> {
 
     /// The plan of an earlier execution for other values, with which the plan that is made now is to be compared.
     pub(crate) fn compared_plan(&self) -> Option<Arc<KeptStatement>> {
-        self.plans.current.kept.as_ref()?.compared.clone()
+        self.plans.current.kept.as_ref()?.compared.as_ref().map(|(kept, _)| Arc::clone(kept))
     }
 
     /// The values of literals of a kept plan for variables that have other values now. `None` if the plan is not for
@@ -172,7 +173,8 @@ impl Interpreter<'_> {
     /// Keeps the plan of the running statement, which goes to the store when the statement has ended well.
     pub(crate) fn keep_for_reuse(&mut self, run: &StatementRun, planned: &mut Planned, standing: Standing) {
         if let (Some(compared), Some(is_alike)) = (self.plans.current.kept().compared.take(), planned.is_alike()) {
-            compared.general.note(is_alike);
+            let (compared, names) = compared;
+            compared.general.note(&names, is_alike);
             if is_alike {
                 return;
             }

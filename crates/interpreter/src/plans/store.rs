@@ -460,7 +460,7 @@ impl PlanStore {
         let mut all = entry.kept.lock();
         if all.len() >= KEPT_MAX {
             // Not one that is for any values, as long as there is another.
-            let oldest = all.iter().position(|kept| !kept.general.is_proven()).unwrap_or(0);
+            let oldest = all.iter().position(|kept| !kept.general.is_for_some()).unwrap_or(0);
             self.release(entry, &all.remove(oldest));
         }
         all.push(kept);
