@@ -47,10 +47,11 @@ pub struct Parameterized {
 
 /// A statement with `@1`, `@2` … for its constants, and their types before it, as SQL Server shows a parameterised
 /// statement (Microsoft: "Query Processing Architecture Guide", forced parameterization). `None` if it has no
-/// constants, or variables.
+/// constants, or variables. Constants of `TOP`, `ORDER BY`, hints and `OPTION` stay: another one makes another
+/// statement.
 pub fn parameterized(statement: &str) -> Option<Parameterized> {
     let (mut types, mut body, mut end) = (String::new(), String::with_capacity(statement.len()), 0);
-    let (mut number, mut has_variables) = (0, false);
+    let (mut number, mut has_variables, mut stays) = (0, false, Stays::No);
     let mut lexer = Lexer::new(statement, true);
     while let Ok(token) = lexer.next_token() {
         if token.kind == TokenKind::End {
@@ -58,7 +59,12 @@ pub fn parameterized(statement: &str) -> Option<Parameterized> {
         }
         has_variables |= token.kind == TokenKind::Variable;
         let (from, to) = (token.start as usize, token.end as usize);
+        stays = stays.after(&statement[from..to]);
         if let Some(name) = parameter_type(token.kind, &statement[from..to]) {
+            if stays != Stays::No {
+                stays = if stays == Stays::One { Stays::No } else { stays };
+                continue;
+            }
             number += 1;
             types.push_str(if number == 1 { "(" } else { "," });
             types.push_str(&format!("@{number} {name}"));
@@ -73,6 +79,30 @@ pub fn parameterized(statement: &str) -> Option<Parameterized> {
     types.push(')');
     body.push_str(&statement[end..]);
     Some(Parameterized { start: types.len(), text: types + &body })
+}
+
+/// Which constants stay where they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stays {
+    No,
+    /// The next one.
+    One,
+    /// All up to the end of a list: a closing parenthesis, a semicolon, or what follows `ORDER BY`.
+    List,
+    /// All that follow.
+    Rest,
+}
+
+impl Stays {
+    fn after(self, token: &str) -> Stays {
+        match (self, token.to_ascii_uppercase().as_str()) {
+            (Stays::Rest, _) | (_, "OPTION") => Stays::Rest,
+            (_, "ORDER" | "WITH") => Stays::List,
+            (_, "TOP") => Stays::One,
+            (Stays::List, ")" | ";" | "OFFSET" | "UNION" | "EXCEPT" | "INTERSECT" | "SELECT" | "AS") => Stays::No,
+            (stays, _) => stays,
+        }
+    }
 }
 
 /// Whether a variable has the name of a parameter of [`parameterized`].
@@ -128,6 +158,10 @@ mod tests {
         assert_eq!(one.text, "(@1 numeric(38,0))DELETE t WHERE a = @1");
         assert_eq!(&one.text[one.start..], "DELETE t WHERE a = @1");
         assert_eq!((of("SELECT a FROM t"), of("SELECT @a + 1")), (None, None));
+        assert_eq!(of("SELECT TOP (5) a FROM t WITH (INDEX(2)) ORDER BY 2 OPTION (MAXDOP 1)"), None);
+        let shown = "(@1 int,@2 int)SELECT TOP 5 a FROM (SELECT b, ROW_NUMBER() OVER (ORDER BY 7) + @1 c FROM t) x WHERE c=@2 ORDER BY 1";
+        let text = "SELECT TOP 5 a FROM (SELECT b, ROW_NUMBER() OVER (ORDER BY 7) + 3 c FROM t) x WHERE c=9 ORDER BY 1";
+        assert_eq!(of(text).as_deref(), Some(shown));
     }
 
     #[test]
