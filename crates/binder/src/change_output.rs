@@ -114,7 +114,7 @@ struct Pseudo {
 enum PseudoInput {
     Known(OutputInput),
     /// A column that the source computes from the old row.
-    Computed(BoundExpr),
+    Computed(Box<BoundExpr>),
 }
 
 impl Binder<'_> {
@@ -180,7 +180,7 @@ impl Binder<'_> {
             for OutputColumn { column: known, stored } in columns {
                 let input = match (stored, table) {
                     (Some(place), _) => PseudoInput::Known(input(*place)),
-                    (None, OutputTable::Deleted) => PseudoInput::Computed(known.bound(Position::default())),
+                    (None, OutputTable::Deleted) => PseudoInput::Computed(Box::new(known.bound(Position::default()))),
                     (None, _) => continue,
                 };
                 let column = Column::new_unqualified(self.fresh(name));
@@ -278,7 +278,7 @@ impl Binder<'_> {
             let (input, sql_type) = match pseudo.iter().find(|known| known.column == *column) {
                 Some(Pseudo { input: PseudoInput::Known(input), sql_type, .. }) => (*input, *sql_type),
                 Some(Pseudo { input: PseudoInput::Computed(value), sql_type, .. }) => {
-                    (OutputInput::Plan(parts.add(self, value.clone())), *sql_type)
+                    (OutputInput::Plan(parts.add(self, BoundExpr::clone(value))), *sql_type)
                 }
                 None => {
                     let known = scope.columns().find(|known| known.column == *column);

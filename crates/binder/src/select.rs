@@ -44,7 +44,7 @@ enum SortBy {
     /// An output column.
     Output(usize),
     /// An expression over the input of the select list.
-    Value(BoundExpr),
+    Value(Box<BoundExpr>),
 }
 
 impl Binder<'_> {
@@ -308,7 +308,7 @@ impl Binder<'_> {
                     match items.iter().position(|known| known.value.expr == value.expr && same_collation(known, &value))
                     {
                         Some(place) => SortBy::Output(place),
-                        None => SortBy::Value(value),
+                        None => SortBy::Value(Box::new(value)),
                     }
                 }
             };
