@@ -80,12 +80,12 @@ impl Keeping {
 
     /// Notes the parameters in the conditions of a leaf.
     pub(crate) fn note_leaf(&mut self, names: NameCounts) {
-        names.into_iter().for_each(|(name, count)| *self.of_leaves.entry(name).or_default() += count);
+        add(&mut self.of_leaves, names);
     }
 
     /// Notes the parameters in a filter.
     pub(crate) fn note_filter(&mut self, names: NameCounts) {
-        names.into_iter().for_each(|(name, count)| *self.of_filters.entry(name).or_default() += count);
+        add(&mut self.of_filters, names);
     }
 
     /// Notes that values of parameters are in an operator which is not made for others.
@@ -109,6 +109,10 @@ impl Keeping {
     pub(crate) fn into_parts(self) -> (Vec<KeptTable>, usize, usize) {
         (self.tables.into_iter().map(|(_, kept)| kept).collect(), self.sorts.len(), self.shared.len())
     }
+}
+
+fn add(all: &mut NameCounts, names: NameCounts) {
+    names.into_iter().for_each(|(name, count)| *all.entry(name).or_default() += count);
 }
 
 /// What a plan that is being made has so far.

@@ -147,6 +147,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
 /// Those of rules that fail; "not supported" for a correlation that no rule turns into a join.
 pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<(LogicalPlan, Parameters), SqlError> {
     let known = fold_assumed(plan).map_err(sql_error_of)?;
-    let (plan, parameters) = with_parameters(known.unwrap_or_else(|| plan.clone())).map_err(sql_error_of)?;
-    Ok((state.optimize(&plan).map_err(sql_error_of)?, parameters))
+    let plan = known.as_ref().unwrap_or(plan);
+    let (named, parameters) = with_parameters(plan).map_err(sql_error_of)?;
+    Ok((state.optimize(named.as_ref().unwrap_or(plan)).map_err(sql_error_of)?, parameters))
 }

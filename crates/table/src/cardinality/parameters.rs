@@ -249,11 +249,15 @@ fn is_equation_of_columns(condition: &Expr) -> bool {
     [left, right].iter().all(|side| columns_of(side).len() == 1 && name_of(side).is_none())
 }
 
-/// A plan whose literals have names only where these are parameters, and the parameters.
+/// The parameters of a plan; and the plan with names only at literals that are parameters, if it has others.
 ///
 /// # Errors
 /// If the plan rejects its changed expressions.
-pub fn with_parameters(plan: LogicalPlan) -> Result<(LogicalPlan, Parameters)> {
+pub fn with_parameters(plan: &LogicalPlan) -> Result<(Option<LogicalPlan>, Parameters)> {
+    // Most plans have no names, and what is said of their columns need not be known.
+    if !has_names(plan)? {
+        return Ok((None, Parameters::default()));
+    }
     let mut said = Said::default();
     plan.apply_with_subqueries(|node| said.look_at(node))?;
     let names: BTreeSet<String> = said.parameters().into_iter().cloned().collect();
@@ -261,7 +265,7 @@ pub fn with_parameters(plan: LogicalPlan) -> Result<(LogicalPlan, Parameters)> {
     found.counts.retain(|name, _| names.contains(name));
     found.values.retain(|name, _| names.contains(name));
     if all == found.counts.len() {
-        return Ok((plan, found));
+        return Ok((None, found));
     }
     let plain = |part: Expr| match part {
         Expr::Literal(value, Some(metadata)) if metadata.inner().get(KEY).is_some_and(|name| !names.contains(name)) => {
@@ -272,8 +276,20 @@ pub fn with_parameters(plan: LogicalPlan) -> Result<(LogicalPlan, Parameters)> {
         }
         other => Ok(Transformed::no(other)),
     };
-    let made = plan.transform_down_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(plain)))?;
-    Ok((made.data, found))
+    let made =
+        plan.clone().transform_down_with_subqueries(|node| node.map_expressions(|expr| expr.transform_up(plain)))?;
+    Ok((Some(made.data), found))
+}
+
+fn has_names(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_any = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            is_any |= expr.exists(|part| Ok(name_of(part).is_some()))?;
+            Ok(if is_any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(is_any)
 }
 
 #[cfg(test)]
@@ -292,7 +308,8 @@ mod tests {
         let schema = Schema::new(vec![int("a"), int("b"), int("c"), Field::new("w", DataType::Int64, true)]);
         let plan = table_scan(Some("t"), &schema, None).and_then(|scan| scan.filter(condition));
         let plan = plan.and_then(LogicalPlanBuilder::build).expect("a plan");
-        let (plan, names) = with_parameters(plan).expect("a plan");
+        let (fewer, names) = with_parameters(&plan).expect("a plan");
+        let plan = fewer.unwrap_or(plan);
         let mut left = NameCounts::new();
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {

@@ -101,6 +101,21 @@ fn sides(left: impl Into<Vec<String>>, right: impl Into<Vec<String>>) -> Option<
     Some(Sides { left: left.into(), right: right.into(), is_ordered: false })
 }
 
+/// The declaration of a printer's variables, with the values that `value` gives for their types and constants.
+fn declared(variables: &[(String, String)], mut value: impl FnMut(&str, &str) -> String) -> String {
+    let numbered = (1..).zip(variables);
+    let each: Vec<String> = numbered.map(|(at, (of, text))| format!("@v{at} {of} = {}", value(of, text))).collect();
+    format!("DECLARE {};", each.join(", "))
+}
+
+/// The execution of a query with a printer's variables as parameters.
+fn executed(query: &str, variables: &[(String, String)]) -> String {
+    let types: Vec<String> = (1..).zip(variables).map(|(at, (of, _))| format!("@v{at} {of}")).collect();
+    let names: Vec<String> = (1..).zip(variables).map(|(at, _)| format!("@v{at}")).collect();
+    let quoted = query.replace('\'', "''");
+    format!("EXEC sp_executesql N'{quoted}', N'{}', {}", types.join(", "), names.join(", "))
+}
+
 /// Another value of a variable's type, of those that columns have; sometimes NULL or the same.
 fn other_value(of: &str, value: &str, random: &mut SplitMix64) -> String {
     let number = below(random, 9);
@@ -305,16 +320,11 @@ impl Case {
         if printer.variables.is_empty() {
             return None;
         }
-        let numbered = || (1..).zip(&printer.variables);
-        let declared: Vec<String> = numbered().map(|(at, (of, value))| format!("@v{at} {of} = {value}")).collect();
-        let declared = format!("DECLARE {};", declared.join(", "));
+        let declared = declared(&printer.variables, |_, value| value.to_owned());
         let batch = if below(random, 2) == 0 {
             format!("{declared} {with_variables}")
         } else {
-            let types: Vec<String> = numbered().map(|(at, (of, _))| format!("@v{at} {of}")).collect();
-            let names: Vec<String> = numbered().map(|(at, _)| format!("@v{at}")).collect();
-            let quoted = with_variables.replace('\'', "''");
-            format!("{declared} EXEC sp_executesql N'{quoted}', N'{}', {}", types.join(", "), names.join(", "))
+            format!("{declared} {}", executed(&with_variables, &printer.variables))
         };
         sides([text(&query)], [batch])
     }
@@ -326,20 +336,15 @@ impl Case {
         if printer.variables.is_empty() {
             return None;
         }
-        let numbered = || (1..).zip(&printer.variables);
-        let types: Vec<String> = numbered().map(|(at, (of, _))| format!("@v{at} {of}")).collect();
-        let names: Vec<String> = numbered().map(|(at, _)| format!("@v{at}")).collect();
-        let (types, names) = (types.join(", "), names.join(", "));
-        let quoted = with_variables.replace('\'', "''");
+        let executed = executed(&with_variables, &printer.variables);
         let (mut anew, mut again) = (Vec::new(), Vec::new());
         for execution in 0..4 {
-            let values = numbered().map(|(at, (of, value))| {
-                let value = if execution == 2 { value.clone() } else { other_value(of, value, random) };
-                format!("@v{at} {of} = {value}")
+            let declared = declared(&printer.variables, |of, value| match execution {
+                2 => value.to_owned(),
+                _ => other_value(of, value, random),
             });
-            let declared = format!("DECLARE {};", values.collect::<Vec<_>>().join(", "));
             anew.push(format!("{declared} {with_variables} OPTION (RECOMPILE)"));
-            again.push(format!("{declared} EXEC sp_executesql N'{quoted}', N'{types}', {names}"));
+            again.push(format!("{declared} {executed}"));
         }
         sides(anew, again)
     }

@@ -4,7 +4,7 @@
 //!   arrive in the order of the statistics' keys. So counts are exact, and the query uses memory and spills like any
 //!   other query.
 //! - Automatic ones: `SELECT columns …`, whose scan hands its pages to gatherers ([`GatheredScan`]), without sort and
-//!   groups: nobody waits longer for a plan than the reading takes.
+//!   groups: a query is planned as soon as the sample is read.
 
 use std::cell::Cell;
 use std::collections::HashMap;
