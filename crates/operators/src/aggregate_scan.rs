@@ -106,6 +106,11 @@ impl AggregateScanExec {
         self.filter.as_ref().map_or(&self.scan, |(_, filter)| filter)
     }
 
+    /// Whether it computes what `other` does over its input.
+    pub(crate) fn is_alike(&self, other: &AggregateScanExec) -> bool {
+        self.aggregates == other.aggregates && self.definitions == other.definitions && self.finish == other.finish
+    }
+
     /// How it is made again for another execution, over its input as that has it.
     pub(crate) fn kept(&self) -> Recipe {
         let tests = self.filter.as_ref().map(|(tests, _)| tests.clone());

@@ -10,6 +10,7 @@
 
 mod again;
 mod aggregate_scan;
+mod alike;
 mod cancel;
 mod cancellable;
 mod change;
@@ -56,6 +57,7 @@ mod sort_input;
 mod spill;
 mod spill_join;
 mod spill_window;
+mod spool;
 mod stop;
 mod trace;
 mod turn;
@@ -64,6 +66,7 @@ mod unseen_rows;
 mod workers;
 
 pub use aggregate_scan::{AggregateScanExec, MakeTests};
+pub use alike::Alike;
 pub use cancel::CancelExpr;
 pub use cancellable::cancellable;
 pub use change::{ChangedRows, MergedParts, MergedRows, NewColumns, delete_rows, stored_columns, update_rows};
@@ -109,7 +112,8 @@ pub use seek_exec::SeekExec;
 pub use sort_input::sorting_short_batches;
 pub use spill_join::{SPILL_LEVEL, spilling};
 pub use spill_window::spilling_windows;
+pub use spool::{SpoolExec, SpoolReadExec, connecting_spools};
 pub use trace::{Leaf, joined_column, trace};
-pub use unordered::UnorderedExec;
+pub use unordered::{Hides, UnorderedExec};
 pub use unseen_rows::UnseenRowsExec;
 pub use workers::{WORKER_THREAD, WorkerPool, WorkerReport};

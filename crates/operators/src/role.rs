@@ -5,8 +5,8 @@
 //! and until then [`without_role`] finds it in every plan that a debug build prepares.
 //!
 //! ```text
-//!   no input     Scan  Seek  ScanAggregate  Constant  Made  WorkTable  Outer  StandIn
-//!   one input    Passes  Exchange  Unseen  Locks  Filter  Project  Sort  Limit  Group  Window  Unnest
+//!   no input     Scan  Seek  ScanAggregate  Constant  Made  WorkTable  Outer  SpoolRead  StandIn
+//!   one input    Passes  Exchange  Unseen  Locks  Filter  Project  Sort  Limit  Group  Window  Unnest  Spool
 //!   several      Join  Union  Recursion  Subqueries
 //! ```
 
@@ -53,7 +53,8 @@ use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::sort_input::ShortBatchesExec;
 use super::spill_join::OnceStreamExec;
-use super::unordered::UnorderedExec;
+use super::spool::{SpoolExec, SpoolReadExec};
+use super::unordered::{Hides, UnorderedExec};
 use super::unseen_rows::UnseenRowsExec;
 
 /// What an operator does with the rows of its inputs. The input of an operator with one is its first child.
@@ -73,6 +74,10 @@ pub enum Role<'p> {
     WorkTable,
     /// Stands for the outer side of an index join, which its join reads.
     Outer(&'p OuterExec),
+    /// Computes rows that other places of the plan read too.
+    Spool,
+    /// Reads the rows of a [`Role::Spool`].
+    SpoolRead(&'p SpoolReadExec),
     /// Gives rows that were read before: of the outer side of an index join, of a file of a join that spills. Or stands
     /// for the input of an operator that is kept between executions, and never runs.
     StandIn,
@@ -134,8 +139,8 @@ pub enum Passing<'p> {
     Reads(&'p InnerExec),
     /// Can be run a second time.
     Repeats,
-    /// Hides the order of the rows, and what else is known of them.
-    HidesOrder,
+    /// Hides the order of the rows, or what else is known of them.
+    Hides(Hides),
     /// Cuts long batches.
     Shortens,
     /// Leaves out rows that a rank above will; of each partition those that come late.
@@ -218,11 +223,13 @@ fn passing(plan: &dyn ExecutionPlan) -> Option<Passing<'_>> {
     if let Some(inner) = plan.downcast_ref() {
         return Some(Passing::Reads(inner));
     }
+    if let Some(hiding) = plan.downcast_ref::<UnorderedExec>() {
+        return Some(Passing::Hides(hiding.hides()));
+    }
     let tests = [
         (plan.is::<CooperativeExec>(), Passing::Yields),
         (plan.is::<CancelExec>(), Passing::Cancels),
         (plan.is::<AgainExec>(), Passing::Repeats),
-        (plan.is::<UnorderedExec>(), Passing::HidesOrder),
         (plan.is::<ShortBatchesExec>(), Passing::Shortens),
         (plan.is::<RankLimitExec>(), Passing::Ranks),
         (plan.is::<FenceExec>(), Passing::Fences),
@@ -248,7 +255,9 @@ fn join(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
 
 fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
     let known = plan.downcast_ref().map(Role::Subqueries).or_else(|| plan.downcast_ref().map(Role::Outer));
+    let known = known.or_else(|| plan.downcast_ref().map(Role::SpoolRead));
     let tests = [
+        (plan.is::<SpoolExec>(), Role::Spool),
         (plan.is::<PlaceholderRowExec>(), Role::Constant(1)),
         (plan.is::<EmptyExec>(), Role::Constant(0)),
         (plan.is::<UnionExec>() || plan.is::<InterleaveExec>(), Role::Union),
@@ -280,6 +289,8 @@ impl Role<'_> {
             Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
             Role::Constant(_) | Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => false,
             Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) | Role::Locks(_) => false,
+            // The statement holds them.
+            Role::Spool | Role::SpoolRead(_) => false,
             Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
             Role::Unnest | Role::Union | Role::Recursion | Role::Subqueries(_) | Role::Unknown => false,
         }
@@ -291,7 +302,8 @@ impl Role<'_> {
     pub fn over_input(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         let unchanged = || Some(Arc::clone(expr));
         match self {
-            Role::Passes(Passing::Yields | Passing::Taps(_) | Passing::Reads(_)) | Role::Unseen(_) => unchanged(),
+            Role::Passes(Passing::Yields | Passing::Hides(_) | Passing::Taps(_) | Passing::Reads(_)) => unchanged(),
+            Role::Unseen(_) => unchanged(),
             Role::Exchange(_) | Role::Sort(_) => unchanged(),
             Role::Project(projection) => {
                 substituted(expr, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)))
@@ -315,6 +327,8 @@ impl Role<'_> {
             Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) | Role::Constant(_) => None,
             Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => None,
             Role::Passes(_) | Role::Locks(_) => None,
+            // Others read the rows too.
+            Role::Spool | Role::SpoolRead(_) => None,
             Role::Limit { .. } | Role::Unnest | Role::Join(_) | Role::Union | Role::Recursion => None,
             Role::Subqueries(_) | Role::Unknown => None,
         }

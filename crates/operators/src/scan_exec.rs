@@ -35,7 +35,7 @@ use hobt_types::SqlType;
 use parking_lot::Mutex;
 
 use super::inputs::without_inputs;
-use super::join_filter::{KeptTop, LeafFilter, Sieve, TopFilter};
+use super::join_filter::{JoinFilter, KeptTop, LeafFilter, Sieve, TopFilter, without};
 use super::keeping::{Keeping, Recipe};
 use super::leaf_parameters::LeafParameters;
 use super::places::PlaceBuilder;
@@ -239,6 +239,24 @@ impl ScanExec {
                 mark: NodeMark::default(),
             }))
         }))
+    }
+
+    /// Whether it gives the same rows as `other`, which reads the same table, but for filters of joins.
+    pub(crate) fn is_alike(&self, other: &ScanExec) -> bool {
+        let texts = |scan: &ScanExec| format!("{:?}", scan.texts);
+        self.projection == other.projection
+            && self.partitions == other.partitions
+            && self.predicates == other.predicates
+            && self.sifts == other.sifts
+            && (self.texts.is_empty() && other.texts.is_empty() || texts(self) == texts(other))
+            && self.tops.is_empty()
+            && other.tops.is_empty()
+    }
+
+    /// A copy without these filters of joins.
+    #[must_use]
+    pub fn without(&self, filters: &[Arc<JoinFilter>]) -> ScanExec {
+        ScanExec { filters: without(&self.filters, filters), tops: self.tops.clone(), ..self.unstarted() }
     }
 
     /// The filters of joins above.

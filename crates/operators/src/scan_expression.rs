@@ -50,7 +50,7 @@ pub fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
             };
             Some(ScanBelow { columns, filter: Some(Arc::clone(plan)), ..below })
         }
-        Role::Passes(Passing::Yields | Passing::HidesOrder) | Role::Exchange(Exchange::Spread(_)) => {
+        Role::Passes(Passing::Yields | Passing::Hides(_)) | Role::Exchange(Exchange::Spread(_)) => {
             scan_below(plan.children().first()?)
         }
         _ => None,

@@ -38,7 +38,7 @@ use hobt_catalog::{IndexKind, IndexUse};
 use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
-use super::join_filter::LeafFilter;
+use super::join_filter::{JoinFilter, LeafFilter, without};
 use super::keeping::{Keeping, Recipe};
 use super::leaf_parameters::LeafParameters;
 use super::scan_exec::{ScanExec, batch_bytes};
@@ -83,7 +83,7 @@ pub struct SeekExec {
 }
 
 /// Some of the ranges of a path, in one of its trees.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct Share {
     tree: usize,
     ranges: Range<usize>,
@@ -251,6 +251,25 @@ impl SeekExec {
     pub fn filtered(&self, filter: LeafFilter) -> SeekExec {
         let filters = self.filters.iter().cloned().chain([filter]).collect();
         SeekExec { filters, ..self.unstarted() }
+    }
+
+    /// A copy without these filters of joins.
+    #[must_use]
+    pub fn without(&self, filters: &[Arc<JoinFilter>]) -> SeekExec {
+        SeekExec { filters: without(&self.filters, filters), ..self.unstarted() }
+    }
+
+    /// Whether it gives the same rows as `other`, which reads the same table, but for filters of joins.
+    pub(crate) fn is_alike(&self, other: &SeekExec) -> bool {
+        let trees = |seek: &SeekExec| seek.path.trees.iter().map(|(partition, _)| *partition).collect::<Vec<_>>();
+        self.path.shape() == other.path.shape()
+            && self.path.ranges == other.path.ranges
+            && trees(self) == trees(other)
+            && self.direction == other.direction
+            && self.projection == other.projection
+            && self.parts == other.parts
+            && self.predicates == other.predicates
+            && self.limit == other.limit
     }
 
     /// How it is made again for another execution.

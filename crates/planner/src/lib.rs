@@ -31,7 +31,6 @@ mod expected;
 mod explain;
 mod extreme_seek;
 mod group_keys;
-mod grouping_sets;
 mod index_join;
 mod join_filter;
 mod join_order;
@@ -50,12 +49,14 @@ mod rewrite;
 mod row_of_nothing;
 mod session;
 mod sort_again;
+mod spools;
 mod table_scan;
 #[cfg(test)]
 mod tests;
 mod top_filter;
 mod top_groups;
 mod transferred_conditions;
+mod untrue;
 pub use aggregate_scan::AggregateScanRule;
 pub use explain::{
     Texts, changed_object, changes, explain, fills_new, memory_wish, outline, running_plan, shape, spilled_bytes,

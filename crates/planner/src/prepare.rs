@@ -21,8 +21,8 @@ use hobt_base::SqlError;
 use hobt_binder::{BindOptions, BoundQuery, ResultColumn};
 use hobt_operators::{
     Executor, Inserted, KeptPlan, KeptUse, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, choosing,
-    grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches, spilling,
-    spilling_windows, without_role,
+    connecting_spools, grouping_few, insert_select, is_one_stream, physical_plan, run_query, sorting_short_batches,
+    spilling, spilling_windows, without_role,
 };
 use hobt_table::{
     Parameters, PlanRows, StatementRun, WantedColumn, Writes, declared_width, scanned_width, wanted_columns,
@@ -225,7 +225,9 @@ pub(crate) fn for_run(
 ) -> Result<PhysicalPlan, SqlError> {
     let plan = choosing(spilling(cancellable(plan, run)?, run)?)?;
     let plan = grouping_few(plan, expected)?;
-    sorting_short_batches(spilling_windows(plan, run)?)
+    let plan = sorting_short_batches(spilling_windows(plan, run)?)?;
+    // Last: all places that read a spool's rows share the operators that compute them.
+    connecting_spools(plan, run)
 }
 
 /// A query with its physical plan.

@@ -24,7 +24,6 @@ use crate::eager_group::EagerGroupRule;
 use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::group_keys::SoundKeysRule;
-use crate::grouping_sets::GroupingSetsRule;
 use crate::join_order::JoinOrderRule;
 use crate::one_phase::OnePhaseRule;
 use crate::ordered_scan::OrderedScanRule;
@@ -32,9 +31,11 @@ use crate::projection_fence::FencedProjectionRule;
 use crate::range_join::RangeJoinRule;
 use crate::rank_limit::RankLimitRule;
 use crate::sort_again::SortAgainRule;
+use crate::spools::SpoolRule;
 use crate::table_scan::Planner;
 use crate::top_filter::TopFilterRule;
 use crate::top_groups::TopGroupsRule;
+use crate::untrue::{UntrueOrderRule, UntrueRule};
 use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
 use hobt_table::{JoinWay, Parameters, fold_assumed, with_parameters};
 use hobt_udf::sql_error_of;
@@ -83,7 +84,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         }
     }
     let requirements = rules.iter().position(|rule| rule.name() == "EnsureRequirements").unwrap_or(rules.len());
-    rules.insert(requirements, Arc::new(GroupingSetsRule));
+    rules.insert(requirements, Arc::new(UntrueRule));
     rules.insert(requirements, Arc::new(BareWindowRule));
     let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortAgainRule));
@@ -135,9 +136,12 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
         .with_physical_optimizer_rule(Arc::new(EagerGroupRule))
         .with_physical_optimizer_rule(Arc::new(OnePhaseRule))
+        .with_physical_optimizer_rule(Arc::new(UntrueOrderRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
         .with_physical_optimizer_rule(Arc::new(RankLimitRule))
         .with_physical_optimizer_rule(Arc::new(TopFilterRule))
+        // Of parts of a plan that the rules before have made different, each is computed.
+        .with_physical_optimizer_rule(Arc::new(SpoolRule))
         .build()
 }
 

@@ -204,6 +204,18 @@ impl TableRead {
         Arc::new(TableRead { sample, ..Arc::unwrap_or_clone(self) })
     }
 
+    /// Whether the statement reads the table here as `other` does: the rows that are seen, their columns, and the way
+    /// to them that a hint forces.
+    pub fn reads_as(&self, other: &TableRead) -> bool {
+        Arc::ptr_eq(&self.run, &other.run)
+            && self.database.database().id() == other.database.database().id()
+            && Arc::ptr_eq(&self.table, &other.table)
+            && self.has_places == other.has_places
+            && self.reads_versions == other.reads_versions
+            && self.hint == other.hint
+            && self.sample == other.sample
+    }
+
     /// The kind of join that a hint forces, with the sources before it.
     pub fn join_way(&self) -> JoinWay {
         self.join_way

@@ -283,6 +283,25 @@ fn far_more_rows_have_a_plan_of_their_own() {
 }
 
 #[test]
+fn a_part_that_is_computed_once_is_computed_in_each_execution() {
+    let (_folder, instance) = instance_with(
+        "CREATE TABLE k (id int NOT NULL, g int NOT NULL);
+         INSERT INTO k SELECT value, value % 100 FROM GENERATE_SERIES(1, 40000); UPDATE STATISTICS k WITH FULLSCAN",
+    );
+    let mut session = used(&instance);
+    let part = "SELECT g, COUNT(*) AS n FROM k GROUP BY g";
+    let query = format!("SELECT COUNT(*), MAX(c.n), SUM(d.n) FROM ({part}) AS c JOIN ({part}) AS d ON d.g = c.g");
+    for more in 0..5 {
+        let total = (40_000 + more).to_string();
+        let most = (400 + more).to_string();
+        assert_eq!(ok(&mut session, &query), [["100".to_owned(), most, total]], "{more}");
+        ok(&mut session, &format!("INSERT INTO k VALUES ({}, 7)", 40_001 + more));
+    }
+    let (reused, executions) = reuses(&mut session, &query);
+    assert!(executions == 5 && reused >= 3, "{reused} of {executions}");
+}
+
+#[test]
 fn what_belongs_to_one_execution_is_not_kept() {
     let (_folder, instance) = instance_with(TABLES);
     let mut session = used(&instance);

@@ -326,6 +326,24 @@ fn distinct_values_of_more_than_the_memory_are_counted() {
 }
 
 #[test]
+fn rows_that_two_places_of_a_plan_read_wait_on_disk() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 200_000);
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let groups = "SELECT w, COUNT(*) AS many, MAX(id) AS id FROM n GROUP BY w";
+    let expected = answer(&mut session, "SELECT 200000, 20000100000, 0, 200000");
+    for (dop, flag, least_mb) in [(1, 30_006, 30), (2, 30_006, 30), (2, 30_005, 0)] {
+        let before = files();
+        let query = format!(
+            "SELECT COUNT(*), SUM(CAST(a.id AS bigint)), SUM(ABS(a.id - b.id)), SUM(b.many)
+             FROM ({groups}) AS a JOIN ({groups}) AS b ON b.w = a.w OPTION (MAXDOP {dop}, QUERYTRACEON {flag})"
+        );
+        assert_eq!(answer(&mut session, &query), expected, "{query}");
+        assert!(files() - before >= least_mb << 20, "{} bytes were put on disk", files() - before);
+    }
+}
+
+#[test]
 fn a_partition_of_more_than_the_memory_waits_on_disk_for_its_windows() {
     let (_folder, instance, mut session) = open(96);
     make_wide_rows(&mut session, 200_000);

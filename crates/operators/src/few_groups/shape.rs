@@ -174,7 +174,7 @@ fn is_only_key(at: usize, aggregation: &AggregateExec) -> bool {
 /// The plan whose order is hidden, or the plan.
 fn shown(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     match (role(plan.as_ref()), plan.children().first()) {
-        (Role::Passes(Passing::HidesOrder), Some(input)) => input,
+        (Role::Passes(Passing::Hides(_)), Some(input)) => input,
         _ => plan,
     }
 }

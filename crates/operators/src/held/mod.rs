@@ -62,6 +62,11 @@ impl HeldBatches {
         }
     }
 
+    /// What one collection of a statement may take of memory before it goes to disk, in bytes.
+    pub fn memory_share(run: &StatementRun) -> u64 {
+        Charge::share(run)
+    }
+
     /// Keeps a batch, unless it is empty.
     ///
     /// # Errors
@@ -156,6 +161,15 @@ impl HeldBatches {
         Ok(IntoBatches { held: self, file, left })
     }
 
+    /// The batches, which any number of places read.
+    ///
+    /// # Errors
+    /// 1105 and 823 of a spill file.
+    pub(crate) fn shared(mut self) -> Result<SharedBatches, SqlError> {
+        let reopen = self.file.as_mut().map(BatchFile::reopen).transpose()?;
+        Ok(SharedBatches { reopen: reopen.map(|reopen| Box::new(reopen) as Reopen), held: self })
+    }
+
     /// How many rows they have.
     pub fn row_count(&self) -> u64 {
         self.rows
@@ -235,6 +249,48 @@ impl Iterator for IntoBatches {
                 Ok(batch)
             })
         })
+    }
+}
+
+type Reopen = Box<dyn Fn() -> Result<FileBatches, SqlError> + Send + Sync>;
+
+/// Batches that any number of places read.
+pub(crate) struct SharedBatches {
+    held: HeldBatches,
+    /// Reads the file from its beginning, if they are in one.
+    reopen: Option<Reopen>,
+}
+
+impl SharedBatches {
+    /// All batches, none of them empty.
+    ///
+    /// # Errors
+    /// 1105 and 823 of a spill file; also for each batch.
+    pub(crate) fn read(self: &Arc<SharedBatches>) -> Result<SharedReading, SqlError> {
+        let (batches, left) = (self.reopen.as_ref().map(|reopen| reopen()).transpose()?, self.held.rows);
+        let file = batches.map(|batches| RowsOfFile { batches, left });
+        Ok(SharedReading { of: Arc::clone(self), file, next: 0 })
+    }
+}
+
+/// The batches of [`SharedBatches::read`].
+pub(crate) struct SharedReading {
+    of: Arc<SharedBatches>,
+    file: Option<RowsOfFile>,
+    /// The next batch in memory.
+    next: usize,
+}
+
+impl Iterator for SharedReading {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(batches) = &mut self.file {
+            return batches.next();
+        }
+        let batch = self.of.held.batches.get(self.next)?;
+        self.next += 1;
+        Some(Ok(batch.clone()))
     }
 }
 

@@ -32,7 +32,7 @@ use crate::index_build::IndexBuild;
 use crate::role::{Join, Role, role};
 use crate::row_lock::lock_error;
 use crate::runner::{Reader, drain, finish, run_query};
-use crate::unordered::UnorderedExec;
+use crate::unordered::{Hides, UnorderedExec};
 use crate::workers::WorkerPool;
 use hobt_table::StatementRun;
 use hobt_udf::{column_order, sql_error_of};
@@ -121,7 +121,7 @@ pub fn insert_plan(
     let meets_its_own = may_read(&plan, table.id);
     let mut rows: Arc<dyn ExecutionPlan> = if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
     if meets_its_own {
-        rows = Arc::new(UnorderedExec::new(rows));
+        rows = Arc::new(UnorderedExec::new(rows, Hides::All));
     }
     Ok(Arc::new(SortExec::new(order, rows)))
 }

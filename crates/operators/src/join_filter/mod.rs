@@ -150,6 +150,12 @@ pub struct LeafFilter {
     pub key: Arc<dyn PhysicalExpr>,
 }
 
+/// The filters of a leaf without some.
+pub(crate) fn without(all: &[LeafFilter], some: &[Arc<JoinFilter>]) -> Vec<LeafFilter> {
+    let is_left = |filter: &&LeafFilter| !some.iter().any(|other| Arc::ptr_eq(other, &filter.filter));
+    all.iter().filter(is_left).cloned().collect()
+}
+
 /// A [`JoinFilter`] between executions.
 pub(crate) struct KeptFilter {
     number: usize,

@@ -19,6 +19,7 @@ use futures::{Stream, StreamExt};
 
 use super::keys::{Collected, KEYS_MAX};
 use super::{JoinFilter, KeptFilter};
+use crate::alike::are_same;
 use crate::inputs::passes_on;
 use crate::keeping::{Keeping, Recipe, only};
 
@@ -47,6 +48,12 @@ impl KeyTapExec {
     /// The filters that it makes from the keys.
     pub fn filters(&self) -> impl Iterator<Item = &Arc<JoinFilter>> {
         self.tapped.iter().map(|tapped| &tapped.filter)
+    }
+
+    /// Whether it notes the same values as `other`.
+    pub(crate) fn is_alike(&self, other: &KeyTapExec) -> bool {
+        let keys = |tapped: &Tapped| Arc::clone(&tapped.key);
+        are_same(self.tapped.iter().map(keys), other.tapped.iter().map(keys))
     }
 
     /// How it is made again for another execution.

@@ -144,6 +144,7 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
             Operator::Own(scan.kept())
         }
         Role::Outer(outer) => Operator::Own(outer.kept(keeping)),
+        Role::SpoolRead(read) => Operator::Own(read.kept(keeping)),
         Role::Passes(Passing::Taps(tap)) => Operator::Own(tap.kept(keeping)),
         Role::Passes(Passing::Reads(inner)) => {
             // Other lookups have the values of conditions in their keys.
@@ -170,7 +171,7 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
             *is_exclusive = true;
             Operator::Plain(over_holes(plan)?, None)
         }
-        Role::Passes(Passing::Yields | Passing::HidesOrder | Passing::Shortens | Passing::Ranks | Passing::Fences)
+        Role::Passes(Passing::Yields | Passing::Hides(_) | Passing::Shortens | Passing::Ranks | Passing::Fences)
         | Role::Exchange(Exchange::Spread(_) | Exchange::Gather | Exchange::Merge(_))
         | Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) | Join::Ranges(_))
         | Role::Constant(_)
@@ -179,6 +180,7 @@ fn keep(plan: &Plan, keeping: &mut Keeping, is_exclusive: &mut bool) -> Option<N
         | Role::Group(_)
         | Role::Window { .. }
         | Role::Unnest
+        | Role::Spool
         | Role::Union => Operator::Plain(over_holes(plan)?, None),
         // The rows of a recursion's last round are shared by operators of one execution.
         Role::Recursion | Role::WorkTable => return None,

@@ -149,6 +149,7 @@ fn by_role(plan: &dyn ExecutionPlan, role: Role<'_>, inputs: &[Arc<Relation>]) -
         Role::ScanAggregate(_) => of_rows(plan.output_partitioning().partition_count() as f64),
         Role::Constant(rows) => of_rows(rows as f64),
         Role::Outer(outer) => outer.expected().clone(),
+        Role::SpoolRead(read) => read.expected().clone(),
         Role::Filter(filter) => filtered(filter, below),
         Role::Project(projection) => of_exprs(below, projection.expr().iter().map(|each| &each.expr), below.rows),
         Role::Group(aggregate) => grouped(aggregate, below),
@@ -159,7 +160,9 @@ fn by_role(plan: &dyn ExecutionPlan, role: Role<'_>, inputs: &[Arc<Relation>]) -
         }
         // The columns that windows compute come after the input's.
         Role::Window { .. } => below.clone(),
-        Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => below.clone(),
+        Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Spool | Role::Subqueries(_) => {
+            below.clone()
+        }
         Role::Join(join) => joined(plan, join, inputs),
         Role::Union => united(inputs),
         Role::Made | Role::WorkTable | Role::StandIn | Role::Recursion | Role::Unnest | Role::Unknown => {

@@ -77,6 +77,8 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Expectations) -> Option<f64> 
             return None;
         }
         Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } | Role::Union => return None,
+        // Held by the statement, not by an operator.
+        Role::Spool | Role::SpoolRead(_) => return None,
         Role::Unnest | Role::Recursion | Role::Subqueries(_) | Role::Unknown => return None,
     })
 }

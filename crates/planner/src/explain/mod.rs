@@ -37,11 +37,17 @@ use crate::expected::Expectations;
 use hobt_table::Relation;
 
 pub use expression::Texts;
-use hobt_operators::{Exchange as Moves, FileScanExec, JoinFilter, LeafFilter, LockRowsExec, Role, role};
+use hobt_operators::{
+    Exchange as Moves, FileScanExec, JoinFilter, LeafFilter, LockRowsExec, Role, SpoolReadExec, role,
+};
+
 use hobt_showplan::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
 pub use memory::memory_wish;
 pub use running::running_plan;
 pub use table::{changed_object, changes, fills_new};
+
+/// The names of an operator that holds rows until others have read them.
+const HELD: (&str, &str) = ("Table Spool", "Eager Spool");
 
 /// The plan that users see. `texts` are the statement's constants. `has_run`: whether the operators' counters are
 /// shown. `degree` is the number of workers.
@@ -224,6 +230,8 @@ impl Mapper<'_> {
             Role::Constant(rows) => self.constant_rows(plan, rows),
             Role::Made => self.made(plan),
             Role::WorkTable => self.leaf(plan, ("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() }),
+            Role::Spool => self.spool(plan),
+            Role::SpoolRead(read) => self.spool_read(plan, read),
             Role::Subqueries(subqueries) => self.subqueries(plan, subqueries),
             Role::Union | Role::Recursion => self.concatenation(plan),
             Role::Unnest | Role::Outer(_) | Role::StandIn | Role::Unknown => self.generic(plan),
@@ -233,6 +241,21 @@ impl Mapper<'_> {
     /// The first input.
     fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
         self.map(plan.children()[0])
+    }
+
+    fn spool(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        let input = self.below(plan);
+        let node = self.node(plan, HELD, Detail::Spool { seek: Vec::new() }, vec![input.node]);
+        self.mapped(node, input.columns)
+    }
+
+    /// Its columns have the names that they have where the rows are computed, which is shown there alone.
+    fn spool_read(&self, plan: &Arc<dyn ExecutionPlan>, read: &SpoolReadExec) -> Mapped {
+        let detail = Detail::Spool { seek: Vec::new() };
+        let Some(computed) = read.computed_by() else { return self.leaf(plan, HELD, detail) };
+        let columns = self.map(computed).columns;
+        let node = self.node(plan, HELD, detail, Vec::new());
+        self.mapped(node, columns)
     }
 
     /// Rows are locked also if the condition rejects them. The condition is shown at the operator below.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::rule::IndexJoinRule;
-use hobt_operators::of_nullable;
+use hobt_operators::{Hides, UnorderedExec, of_nullable};
 use hobt_table::no_plan_for_hints;
 use hobt_udf::external;
 
@@ -58,8 +58,10 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     let order = vec![SortOptions { descending: false, nulls_first: true }; join.on().len()];
     let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     let (on, filter) = (join.on().to_vec(), join.filter().map(of_nullable));
-    let made: Arc<dyn ExecutionPlan> =
-        Arc::new(SortMergeJoinExec::try_new(left, right, on, filter, *join.join_type(), order, join.null_equality())?);
+    let columns = left.schema().fields().len();
+    let made = SortMergeJoinExec::try_new(left, right, on, filter, *join.join_type(), order, join.null_equality())?;
+    // Not by hiding the order of a side, as for hash joins (`untrue`): both sides need theirs.
+    let made: Arc<dyn ExecutionPlan> = Arc::new(UnorderedExec::new(Arc::new(made), Hides::MixedOrder(columns)));
     let Some(kept) = &join.projection else { return Ok(made) };
     let schema = made.schema();
     let column = |at: &usize| ProjectionExpr {

@@ -30,8 +30,8 @@ use hobt_access::Direction;
 
 use crate::expected::{Expectations, of_join};
 use hobt_operators::{
-    IndexJoinExec, Inner, InnerExec, Leaf, Marks, OuterExec, Replaced, Role, RowLoopsExec, ScanExec, SeekExec, Shows,
-    is_exchange, replaced, role, trace,
+    IndexJoinExec, Inner, InnerExec, Leaf, Marks, OuterExec, Passing, Replaced, Role, RowLoopsExec, ScanExec, SeekExec,
+    Shows, is_exchange, replaced, role, trace,
 };
 use hobt_table::{JoinWay, JoinedBy, JoinedColumn, Lookup, Relation, TableRead, no_seek};
 use hobt_udf::external;
@@ -316,7 +316,9 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
             let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
             is_all.then(|| scan.table().expected_rows())
         }
-        role if matches!(role, Role::Project(_)) || is_exchange(plan) => known_rows(plan.children().first()?),
+        role if matches!(role, Role::Project(_) | Role::Passes(Passing::Hides(_))) || is_exchange(plan) => {
+            known_rows(plan.children().first()?)
+        }
         _ => None,
     }
 }
