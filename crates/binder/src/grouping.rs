@@ -37,6 +37,12 @@ struct Sets {
     sets: Option<Vec<Vec<usize>>>,
 }
 
+/// Whether rows are grouped by several sets of keys, or by one that is written as a set.
+pub(super) fn has_sets(group_by: &GroupBy) -> bool {
+    let is_set = |item: &GroupingItem| !matches!(item, GroupingItem::Value(_) | GroupingItem::Composite(_));
+    group_by.modifier.is_some() || group_by.items.iter().any(is_set)
+}
+
 impl Binder<'_> {
     /// Groups a plan.
     pub(super) fn aggregation(
@@ -140,9 +146,7 @@ impl Binder<'_> {
     fn sets(&self, group_by: &GroupBy, site: Site<'_>) -> Result<Sets, SqlError> {
         let mut keys: Vec<BoundExpr> = Vec::new();
         let mut product: Vec<Vec<usize>> = vec![vec![]];
-        let mut has_sets = group_by.modifier.is_some();
         for item in &group_by.items {
-            has_sets |= !matches!(item, GroupingItem::Value(_) | GroupingItem::Composite(_));
             let sets = self.item_sets(item, &mut keys, site)?;
             let mut next = Vec::with_capacity(product.len() * sets.len());
             for left in &product {
@@ -166,7 +170,7 @@ impl Binder<'_> {
             None => {}
         }
         // Only empty sets: one group of all rows, which in DataFusion is an aggregate without GROUP BY.
-        let has_sets = has_sets && !(keys.is_empty() && product.len() == 1);
+        let has_sets = has_sets(group_by) && !(keys.is_empty() && product.len() == 1);
         Ok(Sets { keys, sets: has_sets.then_some(product) })
     }
 

@@ -207,6 +207,12 @@ impl Scope {
         self.tables.iter().any(|table| table.answers_to(qualifier))
     }
 
+    /// It for rows whose columns may be NULL where they had one value: those of grouping sets.
+    pub(super) fn without_literals(mut self) -> Scope {
+        self.tables.iter_mut().flat_map(|table| &mut table.columns).for_each(|column| column.literal = None);
+        self
+    }
+
     /// How the user names a column of the plan, `t.c`, for messages.
     pub(super) fn display_name(&self, column: &Column) -> Option<String> {
         self.tables.iter().find_map(|table| {

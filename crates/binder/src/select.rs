@@ -16,6 +16,7 @@ use super::bound::{BoundExpr, Constant};
 use super::comparison::key;
 use super::condition::balanced;
 use super::convert::implicit;
+use super::grouping::has_sets;
 use super::hash_join::{all_join_by_hash, no_equations};
 use super::query::{empty_row, output_place};
 use super::scope::{Names, Scope, SourceName};
@@ -74,7 +75,9 @@ impl Binder<'_> {
         if let Some(predicate) = predicate {
             plan = self.filter(plan, predicate)?;
         }
-        let site = Site { clause: Clause::Select, collector: Some(&collector), ..site };
+        let has_sets = select.group_by.as_ref().is_some_and(has_sets);
+        let scope = if has_sets { scope.without_literals() } else { scope };
+        let site = Site { scope: &scope, names, clause: Clause::Select, collector: Some(&collector) };
         let variables = self.assigned_variables(select)?;
         let assigned = Assigned { variables: &variables, in_subquery: false };
         let item_names = Names { assigned: (!variables.is_empty()).then_some(assigned), ..names.clone() };

@@ -182,9 +182,12 @@ fn read(
     let metrics = BaselineMetrics::new(metrics, partition);
     let batches = async move {
         let held = rows.partition(partition, &task)?.await.map_err(DataFusionError::Shared)?;
-        let batches = held.read().map_err(external)?;
+        let (batches, run) = (held.read().map_err(external)?, Arc::clone(&rows.run));
         let given = batches.map(move |batch| {
             let _timer = metrics.elapsed_compute().timer();
+            if run.is_cancelled() {
+                return Err(external(SqlError::cancelled()));
+            }
             let batch = with_schema(batch.map_err(external)?, &of_plan)?;
             Ok(batch.record_output(&metrics))
         });
@@ -204,7 +207,8 @@ fn with_schema(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 struct SpoolRows {
     input: Plan,
     run: Arc<StatementRun>,
-    partitions: Mutex<Vec<Once<Arc<SharedBatches>>>>,
+    /// `None` until a place has asked for them.
+    partitions: Mutex<Option<std::result::Result<Vec<Once<Arc<SharedBatches>>>, Arc<DataFusionError>>>>,
 }
 
 impl fmt::Debug for SpoolRows {
@@ -218,32 +222,47 @@ impl SpoolRows {
         SpoolRows { input, run: Arc::clone(run), partitions: Mutex::default() }
     }
 
+    fn begun(&self, task: &Arc<TaskContext>) -> Result<Vec<Once<Arc<SharedBatches>>>> {
+        let count = self.input.output_partitioning().partition_count();
+        let streams = (0..count).map(|partition| self.input.execute(partition, Arc::clone(task)));
+        let (streams, failure): (Vec<_>, _) = (streams.collect::<Result<_>>()?, Arc::default());
+        Ok(streams.into_iter().map(|stream| hold(stream, &self.run, &failure)).collect())
+    }
+
     /// The rows of a partition. The first caller begins to compute those of all.
     fn partition(&self, partition: usize, task: &Arc<TaskContext>) -> Result<Once<Arc<SharedBatches>>> {
         let mut partitions = self.partitions.lock();
-        if partitions.is_empty() {
-            let count = self.input.output_partitioning().partition_count();
-            let streams = (0..count).map(|partition| self.input.execute(partition, Arc::clone(task)));
-            let streams: Vec<_> = streams.collect::<Result<_>>()?;
-            *partitions = streams.into_iter().map(|stream| hold(stream, &self.run)).collect();
-        }
-        let known = partitions.get(partition).cloned();
+        // The operators can be executed once, so an error is one for all places.
+        let begun = partitions.get_or_insert_with(|| self.begun(task).map_err(Arc::new));
+        let begun = begun.as_ref().map_err(|error| DataFusionError::Shared(Arc::clone(error)))?;
+        let known = begun.get(partition).cloned();
         known.ok_or_else(|| internal_datafusion_err!("a spool has no partition {partition}"))
     }
 }
 
-/// Holds all rows of a stream, in a task.
-fn hold(mut stream: SendableRecordBatchStream, run: &Arc<StatementRun>) -> Once<Arc<SharedBatches>> {
-    let mut held = HeldBatches::new(run);
+/// Holds all rows of a stream, in a task, until one of the partitions fails. All others then fail with its error.
+fn hold(
+    mut stream: SendableRecordBatchStream,
+    run: &Arc<StatementRun>,
+    failure: &Arc<OnceLock<Arc<DataFusionError>>>,
+) -> Once<Arc<SharedBatches>> {
+    let (mut held, failure) = (HeldBatches::new(run), Arc::clone(failure));
     let task = SpawnedTask::spawn(async move {
-        while let Some(batch) = stream.next().await {
-            held.keep(batch?).map_err(external)?;
-        }
-        held.shared().map(Arc::new).map_err(external)
+        let kept = async {
+            while let Some(batch) = stream.next().await {
+                if let Some(first) = failure.get() {
+                    return Err(Arc::clone(first));
+                }
+                held.keep(batch.map_err(Arc::new)?).map_err(|error| Arc::new(external(error)))?;
+            }
+            held.shared().map(Arc::new).map_err(|error| Arc::new(external(error)))
+        };
+        let kept: std::result::Result<_, Arc<DataFusionError>> = kept.await;
+        kept.map_err(|error| Arc::clone(failure.get_or_init(|| error)))
     });
     let held = async move {
-        let held = task.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)));
-        held.and_then(|held| held).map_err(Arc::new)
+        let held = task.await.map_err(|error| Arc::new(DataFusionError::ExecutionJoin(Box::new(error))));
+        held.and_then(|held| held)
     };
     held.boxed().shared()
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalSortExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr, PlanProperties};
 
@@ -75,7 +76,6 @@ fn of_one_side(order: &[PhysicalSortExpr], left: usize) -> Vec<PhysicalSortExpr>
 
 /// Whether an expression over a join's columns is of the left side; `None` if it is of both or of none.
 fn is_of_left(expr: &Arc<dyn PhysicalExpr>, left: usize) -> Option<bool> {
-    use datafusion::physical_expr::utils::collect_columns;
     let columns = collect_columns(expr);
     let mut sides = columns.iter().map(|column: &Column| column.index() < left);
     let first = sides.next()?;
@@ -91,6 +91,10 @@ impl ExecutionPlan for UnorderedExec {
 
     with_inputs!(input);
     without_expressions!();
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![self.hides == Hides::All]
+    }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, task)

@@ -43,5 +43,7 @@ fn are_held(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if matches!(role, Role::Join(_) | Role::Union | Role::Recursion) {
         return false;
     }
-    role.holds_rows() || plan.children().first().is_some_and(|input| are_held(input))
+    role.holds_rows()
+        || matches!(role, Role::Spool | Role::SpoolRead(_))
+        || plan.children().first().is_some_and(|input| are_held(input))
 }

@@ -17,14 +17,15 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateOutputMode;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateOutputMode};
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use hobt_operators::{
-    Alike, HeldBatches, Join, JoinFilter, KeyTapExec, Role, ScanExec, SeekExec, SpoolExec, SpoolReadExec, role,
+    Alike, HeldBatches, Join, JoinFilter, KeyTapExec, Passing, Role, ScanExec, SeekExec, SpoolExec, SpoolReadExec, role,
 };
 use hobt_table::{StatementRun, TableRead};
 
 use crate::expected::Expectations;
+use crate::rewrite::rewritten;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -48,8 +49,9 @@ impl PhysicalOptimizerRule for SpoolRule {
         let Some(table) = read_twice(&plan, &mut tables).filter(|table| !table.run().has_trace_flag(NEVER_HOLD)) else {
             return Ok(plan);
         };
-        let copies = copies_of(&plan, table.run());
-        if copies.is_empty() { Ok(plan) } else { with_spools(&plan, &copies) }
+        let expected = Expectations::default();
+        let copies = copies_of(&plan, table.run(), &expected);
+        if copies.is_empty() { Ok(plan) } else { with_spools(&plan, &copies, &expected) }
     }
 
     crate::named_rule!("hobt_spools");
@@ -68,6 +70,15 @@ fn read_by(leaf: &Plan) -> Option<&Arc<TableRead>> {
             scan.downcast_ref::<ScanExec>().map(ScanExec::table)
         }
         _ => None,
+    }
+}
+
+/// How many rows a leaf reads, about.
+fn rows_read(leaf: &Plan) -> f64 {
+    match role(leaf.as_ref()) {
+        Role::Scan(scan) => scan.table().rows_read_of(scan.partitions()).unwrap_or(0.0),
+        Role::Seek(seek) => seek.path().rows,
+        _ => read_by(leaf).map_or(0.0, |table| table.expected_rows() as f64),
     }
 }
 
@@ -94,8 +105,10 @@ struct Part<'p> {
 }
 
 impl Part<'_> {
-    fn has(&self, other: &Part<'_>) -> bool {
-        (self.at..self.at + self.operators).contains(&other.at)
+    /// Whether one of two parts is in the other.
+    fn meets(&self, other: &Part<'_>) -> bool {
+        let has = |a: &Part<'_>, b: &Part<'_>| (a.at..a.at + a.operators).contains(&b.at);
+        has(self, other) || has(other, self)
     }
 }
 
@@ -112,11 +125,11 @@ impl<'p> Parts<'p> {
     fn add(&mut self, plan: &'p Plan, is_whole: bool) -> (f64, usize) {
         let at = self.operators;
         self.operators += 1;
-        if let Some(table) = read_by(plan) {
-            return (table.expected_rows() as f64, 1);
+        if read_by(plan).is_some() {
+            return (rows_read(plan), 1);
         }
         let role = role(plan.as_ref());
-        let is_part = is_whole && matches!(role, Role::Join(_)) || is_made_of_all(&role);
+        let is_part = is_made_of_all(&role) || (is_whole && (is_final(&role) || matches!(role, Role::Join(_))));
         let place = self.parts.len();
         if is_part {
             self.parts.push(Part { plan, at, operators: 0, read: 0.0, leaves: 0 });
@@ -139,12 +152,15 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// Whether an operator gives its first row after it has read all of its input, and gives few rows.
+/// Whether an operator gives groups that are complete, and all of them.
+fn is_final(role: &Role<'_>) -> bool {
+    let is_it = |group: &AggregateExec| group.mode().output_mode() == AggregateOutputMode::Final;
+    matches!(role, Role::Group(group) if is_it(group) && group.limit_options().is_none())
+}
+
+/// Whether it does so after it has read all of its input.
 fn is_made_of_all(role: &Role<'_>) -> bool {
-    matches!(role, Role::Group(group)
-        if group.mode().output_mode() == AggregateOutputMode::Final
-            && *group.input_order_mode() == InputOrderMode::Linear
-            && group.limit_options().is_none())
+    is_final(role) && matches!(role, Role::Group(group) if *group.input_order_mode() == InputOrderMode::Linear)
 }
 
 /// Whether an operator reads all rows of an input. `is_whole`: all of its own are read.
@@ -166,21 +182,20 @@ struct Copies<'p> {
 }
 
 /// The largest parts that are there several times and are worth to be held.
-fn copies_of<'p>(plan: &'p Plan, run: &StatementRun) -> Vec<Copies<'p>> {
+fn copies_of<'p>(plan: &'p Plan, run: &StatementRun, expected: &Expectations) -> Vec<Copies<'p>> {
     let mut parts = Parts::default();
     parts.add(plan, true);
     let parts = parts.parts;
-    let expected = Expectations::default();
     let mut all = Vec::new();
     let mut taken: Vec<&Part<'_>> = Vec::new();
     for (place, first) in parts.iter().enumerate() {
-        if taken.iter().any(|known| known.has(first)) {
+        if taken.iter().any(|known| known.meets(first)) {
             continue;
         }
         let mut copies = Copies { parts: vec![first.plan], without: Vec::new() };
         let mut others = Vec::new();
         for other in &parts[place + 1..] {
-            let is_free = !first.has(other) && !taken.iter().any(|known| known.has(other));
+            let is_free = !first.meets(other) && !taken.iter().any(|known| known.meets(other));
             if !is_free || other.operators != first.operators || other.leaves != first.leaves || first.leaves == 0 {
                 continue;
             }
@@ -191,7 +206,7 @@ fn copies_of<'p>(plan: &'p Plan, run: &StatementRun) -> Vec<Copies<'p>> {
                 others.push(other);
             }
         }
-        if others.is_empty() || !(run.has_trace_flag(ALWAYS_HOLD) || is_worth(first, run, &expected)) {
+        if others.is_empty() || !(run.has_trace_flag(ALWAYS_HOLD) || is_worth(first, run, expected)) {
             continue;
         }
         taken.push(first);
@@ -213,9 +228,11 @@ fn is_of(filter: &Arc<JoinFilter>, plan: &Plan, parts: &[&Plan]) -> bool {
 
 /// Whether `plan` gives the rows of one of `parts`.
 fn is_passed(plan: &Plan, parts: &[&Plan]) -> bool {
-    let passes = matches!(role(plan.as_ref()), Role::Passes(_) | Role::Exchange(_) | Role::Project(_));
+    let role = role(plan.as_ref());
+    let passes = matches!(role, Role::Passes(Passing::Yields | Passing::Hides(_) | Passing::Taps(_)))
+        || matches!(role, Role::Exchange(_) | Role::Project(_));
     parts.iter().any(|part| Arc::ptr_eq(part, plan))
-        || (passes && plan.children().first().is_some_and(|below| is_passed(below, parts)))
+        || (passes && plan.fetch().is_none() && plan.children().first().is_some_and(|below| is_passed(below, parts)))
 }
 
 /// Whether it costs less to hold the rows of a part than to compute them again.
@@ -226,8 +243,7 @@ fn is_worth(part: &Part<'_>, run: &StatementRun, expected: &Expectations) -> boo
 }
 
 /// The plan with a spool in place of the first part of each group, and its readers in place of the others.
-fn with_spools(plan: &Plan, all: &[Copies<'_>]) -> Result<Plan> {
-    let expected = Expectations::default();
+fn with_spools(plan: &Plan, all: &[Copies<'_>], expected: &Expectations) -> Result<Plan> {
     let place = |node: &Plan| {
         let of = |copies: &Copies<'_>| copies.parts.iter().position(|part| Arc::ptr_eq(part, node));
         all.iter().enumerate().find_map(|(number, copies)| Some((number, copies, of(copies)?)))
@@ -241,7 +257,25 @@ fn with_spools(plan: &Plan, all: &[Copies<'_>]) -> Result<Plan> {
         };
         Ok(Transformed::new(made, true, TreeNodeRecursion::Jump))
     });
-    replaced.data()
+    let dropped: Vec<_> = all.iter().flat_map(|copies| copies.without.iter().cloned()).collect();
+    untapped(replaced.data()?, dropped)
+}
+
+/// The plan without the operators that collect keys for filters, of those in `dropped`, that no leaf has any more.
+fn untapped(plan: Plan, mut dropped: Vec<Arc<JoinFilter>>) -> Result<Plan> {
+    plan.apply(|leaf| {
+        let filters = match role(leaf.as_ref()) {
+            Role::Scan(scan) => scan.filters(),
+            Role::Seek(seek) => seek.filters(),
+            _ => &[],
+        };
+        dropped.retain(|known| !filters.iter().any(|used| Arc::ptr_eq(known, &used.filter)));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if dropped.is_empty() {
+        return Ok(plan);
+    }
+    rewritten(plan, |node| Ok(node.downcast_ref::<KeyTapExec>().map(|tap| tap.without(&dropped))))
 }
 
 /// A plan whose leaves are without some filters of joins.

@@ -54,9 +54,7 @@ impl PhysicalOptimizerRule for UntrueRule {
                 };
                 let hides = match may_be_missing && has_fixed_values(input) {
                     true => Hides::Values,
-                    false if side == JoinSide::Left && mixes_orders(node, has_order(node.children()[1])) => {
-                        Hides::Order
-                    }
+                    false if side == JoinSide::Left && mixes_orders(node) => Hides::Order,
                     false => continue,
                 };
                 hiding = Some(hidden(hiding.as_ref().unwrap_or(node), input, hides)?);
@@ -68,14 +66,13 @@ impl PhysicalOptimizerRule for UntrueRule {
     crate::named_rule!("hobt_untrue");
 }
 
-/// Hides the order of build sides, after the rules that give rows an order and those that look for what reads a table
-/// right below a join.
+/// Hides the orders that build sides have got since, for the groupings and sorts that ask when they run.
 #[derive(Debug, Default)]
 pub(crate) struct UntrueOrderRule;
 
 impl PhysicalOptimizerRule for UntrueOrderRule {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        rewritten(plan, |node| match mixes_orders(node, true) {
+        rewritten(plan, |node| match mixes_orders(node) {
             true => hidden(node, node.children()[0], Hides::Order).map(Some),
             false => Ok(None),
         })
@@ -106,10 +103,8 @@ fn has_order(side: &Plan) -> bool {
     !side.equivalence_properties().oeq_class().is_empty()
 }
 
-/// Whether a hash join, whose probe side has an order, would add that of its build side to it.
-fn mixes_orders(node: &Plan, has_probe_order: bool) -> bool {
+/// Whether a hash join would add the order of its build side to that of its probe side, which may get one later.
+fn mixes_orders(node: &Plan) -> bool {
     let join = node.downcast_ref::<HashJoinExec>();
-    join.is_some_and(|join| {
-        has_probe_order && matches!(join.join_type(), JoinType::Inner | JoinType::Right) && has_order(join.left())
-    })
+    join.is_some_and(|join| matches!(join.join_type(), JoinType::Inner | JoinType::Right) && has_order(join.left()))
 }

@@ -360,6 +360,10 @@ impl ExecutionPlan for IndexJoinExec {
         self.join.properties()
     }
 
+    fn fetch(&self) -> Option<usize> {
+        self.inner.fetch
+    }
+
     with_inputs!(outer, join);
 
     fn apply_expressions(

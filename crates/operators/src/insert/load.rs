@@ -133,7 +133,8 @@ fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
         Role::Join(Join::Lookup(_) | Join::RowLoops(_)) => true,
         Role::Scan(scan) => scan.table().table().id == table,
         Role::Seek(seek) => seek.table().table().id == table,
-        Role::Constant(_) | Role::Made => false,
+        // The spool is in the plan, too.
+        Role::Constant(_) | Role::Made | Role::SpoolRead(_) => false,
         _ => inputs.is_empty() || inputs.into_iter().any(|input| may_read(input, table)),
     }
 }

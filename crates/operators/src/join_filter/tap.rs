@@ -56,6 +56,14 @@ impl KeyTapExec {
         are_same(self.tapped.iter().map(keys), other.tapped.iter().map(keys))
     }
 
+    /// It without the keys of some filters; its input alone if no other is left.
+    pub fn without(&self, filters: &[Arc<JoinFilter>]) -> Arc<dyn ExecutionPlan> {
+        let is_left = |tapped: &&Tapped| !filters.iter().any(|other| Arc::ptr_eq(other, &tapped.filter));
+        let left: Vec<Tapped> = self.tapped.iter().filter(is_left).cloned().collect();
+        let input = Arc::clone(&self.input);
+        if left.is_empty() { input } else { Arc::new(KeyTapExec::new(input, left)) }
+    }
+
     /// How it is made again for another execution.
     pub(crate) fn kept(&self, keeping: &mut Keeping) -> Recipe {
         let kept = |tapped: &Tapped| (Arc::clone(&tapped.key), tapped.filter.kept(keeping));

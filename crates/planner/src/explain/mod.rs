@@ -67,8 +67,8 @@ fn explain_with(
     has_run: bool,
     degree: usize,
 ) -> PlanNode {
-    let (subqueries, bitmaps) = (RefCell::default(), RefCell::default());
-    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps };
+    let (subqueries, bitmaps, spools) = (RefCell::default(), RefCell::default(), RefCell::default());
+    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps, spools };
     let node = mapper.map(plan).node;
     if degree > 1 { node } else { serial::on_one_worker(node) }
 }
@@ -107,6 +107,8 @@ struct Mapper<'t> {
     subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
     /// The filters that joins push to scans, by address, with the names of their bitmaps.
     bitmaps: RefCell<Vec<(*const JoinFilter, PlanColumn)>>,
+    /// What spools compute, by address: its columns, and its operators until they are shown below their spool.
+    spools: RefCell<Vec<(*const (), Vec<PlanColumn>, Option<PlanNode>)>>,
 }
 
 /// An operator, and the columns of its output.
@@ -244,18 +246,30 @@ impl Mapper<'_> {
     }
 
     fn spool(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
-        let input = self.below(plan);
-        let node = self.node(plan, HELD, Detail::Spool { seek: Vec::new() }, vec![input.node]);
-        self.mapped(node, input.columns)
+        let (columns, computed) = self.held(plan.children()[0], true);
+        let node = self.node(plan, HELD, Detail::Spool { seek: Vec::new() }, computed.into_iter().collect());
+        self.mapped(node, columns)
     }
 
-    /// Its columns have the names that they have where the rows are computed, which is shown there alone.
+    /// The operators that compute its rows are shown below the spool alone.
     fn spool_read(&self, plan: &Arc<dyn ExecutionPlan>, read: &SpoolReadExec) -> Mapped {
         let detail = Detail::Spool { seek: Vec::new() };
         let Some(computed) = read.computed_by() else { return self.leaf(plan, HELD, detail) };
-        let columns = self.map(computed).columns;
-        let node = self.node(plan, HELD, detail, Vec::new());
-        self.mapped(node, columns)
+        let (columns, _) = self.held(computed, false);
+        self.mapped(self.node(plan, HELD, detail, Vec::new()), columns)
+    }
+
+    /// The columns of what a spool computes, which are mapped once for all places, and with `takes` its operators.
+    fn held(&self, computed: &Arc<dyn ExecutionPlan>, takes: bool) -> (Vec<PlanColumn>, Option<PlanNode>) {
+        let at = Arc::as_ptr(computed).cast::<()>();
+        let is_known = self.spools.borrow().iter().any(|(known, ..)| *known == at);
+        if !is_known {
+            let Mapped { node, columns } = self.map(computed);
+            self.spools.borrow_mut().push((at, columns, Some(node)));
+        }
+        let mut spools = self.spools.borrow_mut();
+        let known = spools.iter_mut().find(|(known, ..)| *known == at);
+        known.map(|(_, columns, node)| (columns.clone(), if takes { node.take() } else { None })).unwrap_or_default()
     }
 
     /// Rows are locked also if the condition rejects them. The condition is shown at the operator below.

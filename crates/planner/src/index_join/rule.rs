@@ -62,7 +62,11 @@ impl PhysicalOptimizerRule for IndexJoinRule {
 fn spread_seek(plan: &Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(exchange) = plan.downcast_ref::<RepartitionExec>().filter(|_| !is_order_used) else { return Ok(None) };
     let Partitioning::RoundRobinBatch(workers) = exchange.partitioning() else { return Ok(None) };
-    let Some(seek) = exchange.input().downcast_ref::<SeekExec>() else { return Ok(None) };
+    let input = match (role(exchange.input().as_ref()), exchange.input().children().first()) {
+        (Role::Passes(Passing::Hides(_)), Some(below)) => below,
+        _ => exchange.input(),
+    };
+    let Some(seek) = input.downcast_ref::<SeekExec>() else { return Ok(None) };
     let spread = seek.spread(*workers).map_err(external)?;
     Ok(spread.map(|seek| Arc::new(seek) as Arc<dyn ExecutionPlan>))
 }
