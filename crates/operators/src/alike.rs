@@ -162,8 +162,8 @@ fn have_same_types(a: &Plan, b: &Plan) -> bool {
     a.fields().len() == b.fields().len() && a.fields().iter().zip(b.fields()).all(is_same)
 }
 
-/// Whether two expressions over equal rows have equal values. Literals for different variables differ by their metadata,
-/// also where the variables are equal, so a plan with them is not made for other values.
+/// Whether two expressions over equal rows have equal values. Literals for different variables differ by their
+/// metadata, also where the variables are equal, so a plan with them is not made for other values.
 fn is_same(a: &Expr, b: &Expr) -> bool {
     nameless(a).eq(&nameless(b))
 }

@@ -203,12 +203,15 @@ fn with_schema(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
+/// The rows of each partition, which tasks compute; or why they could not begin.
+type Begun = std::result::Result<Vec<Once<Arc<SharedBatches>>>, Arc<DataFusionError>>;
+
 /// The rows, once a place has asked for them.
 struct SpoolRows {
     input: Plan,
     run: Arc<StatementRun>,
     /// `None` until a place has asked for them.
-    partitions: Mutex<Option<std::result::Result<Vec<Once<Arc<SharedBatches>>>, Arc<DataFusionError>>>>,
+    partitions: Mutex<Option<Begun>>,
 }
 
 impl fmt::Debug for SpoolRows {

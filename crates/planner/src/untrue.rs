@@ -7,15 +7,15 @@
 //!                                      rows with k = 5              probe side in order of p
 //!   a and b are as any others      k is 5 or NULL                 rows in order of p, not of p, b
 //! ```
-//! - Below grouping sets two keys may be equal, a key constant, or the rows sorted or spread by it. Above none of that is
-//!   so, because a set that is without a key has NULL in its column.
-//! - The columns of an outer join's side whose rows may be missing are NULL then. Columns that are equal stay equal, but
-//!   none stays constant, and none stays equal to an expression such as `COALESCE(a, 0)`.
+//! - Below grouping sets two keys may be equal, a key constant, or the rows sorted or spread by it. Above none of that
+//!   is so, because a set that is without a key has NULL in its column.
+//! - The columns of an outer join's side whose rows may be missing are NULL then. Columns that are equal stay equal,
+//!   but none stays constant, and none stays equal to an expression such as `COALESCE(a, 0)`.
 //! - A join gives the rows of one side in their order, each with its partners in theirs. The order of both together
 //!   would only be the order of the rows if no two rows of the first side were equal in it.
 //!
 //! Sorts by such columns would be dropped, and groupings by them end a group wherever the value changes. An operator
-//! that is hidden for here stays in the plan: sorts and groupings ask again later, and when they run, whether their rows
+//! that hides something stays in the plan: sorts and groupings ask again later, and when they run, whether their rows
 //! have the order.
 
 use std::sync::Arc;

@@ -107,8 +107,17 @@ struct Mapper<'t> {
     subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
     /// The filters that joins push to scans, by address, with the names of their bitmaps.
     bitmaps: RefCell<Vec<(*const JoinFilter, PlanColumn)>>,
-    /// What spools compute, by address: its columns, and its operators until they are shown below their spool.
-    spools: RefCell<Vec<(*const (), Vec<PlanColumn>, Option<PlanNode>)>>,
+    /// What spools compute.
+    spools: RefCell<Vec<Computed>>,
+}
+
+/// What a spool computes for several places.
+struct Computed {
+    /// The address of its operators.
+    at: *const (),
+    columns: Vec<PlanColumn>,
+    /// Until they are shown below the spool.
+    node: Option<PlanNode>,
 }
 
 /// An operator, and the columns of its output.
@@ -262,14 +271,15 @@ impl Mapper<'_> {
     /// The columns of what a spool computes, which are mapped once for all places, and with `takes` its operators.
     fn held(&self, computed: &Arc<dyn ExecutionPlan>, takes: bool) -> (Vec<PlanColumn>, Option<PlanNode>) {
         let at = Arc::as_ptr(computed).cast::<()>();
-        let is_known = self.spools.borrow().iter().any(|(known, ..)| *known == at);
+        let is_known = self.spools.borrow().iter().any(|known| known.at == at);
         if !is_known {
             let Mapped { node, columns } = self.map(computed);
-            self.spools.borrow_mut().push((at, columns, Some(node)));
+            self.spools.borrow_mut().push(Computed { at, columns, node: Some(node) });
         }
         let mut spools = self.spools.borrow_mut();
-        let known = spools.iter_mut().find(|(known, ..)| *known == at);
-        known.map(|(_, columns, node)| (columns.clone(), if takes { node.take() } else { None })).unwrap_or_default()
+        let known = spools.iter_mut().find(|known| known.at == at);
+        let given = known.map(|known| (known.columns.clone(), if takes { known.node.take() } else { None }));
+        given.unwrap_or_default()
     }
 
     /// Rows are locked also if the condition rejects them. The condition is shown at the operator below.
